@@ -1,0 +1,229 @@
+//! Cutting a text into words.
+//!
+//! A word is a run of letters, marks, digits and connectors (`\w+`), or one other visible character. Chinese
+//! characters are words of their own, as character-based models want them, and an emoji stays whole with its
+//! modifiers and joined parts. Offsets count characters.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde::{Deserialize, Serialize};
+
+use super::format::named;
+use crate::error::Error;
+use crate::text::{Sentence, Word};
+
+/// Which scripts are cut into single characters.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Segmentation {
+    /// None: a run of letters is one word in every script.
+    Words,
+    /// Han characters.
+    #[default]
+    Han,
+    /// Every script written without spaces: Han, Hiragana, Katakana, Thai, Lao, Khmer, Myanmar.
+    Cjk,
+}
+
+impl Segmentation {
+    /// Every way.
+    pub const ALL: [Segmentation; 3] = [Segmentation::Words, Segmentation::Han, Segmentation::Cjk];
+
+    /// The name used on the command line and in recipes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Segmentation::Words => "words",
+            Segmentation::Han => "han",
+            Segmentation::Cjk => "cjk",
+        }
+    }
+
+    fn rule(self) -> &'static Regex {
+        static WORDS: LazyLock<Regex> = LazyLock::new(|| rule(""));
+        static HAN: LazyLock<Regex> = LazyLock::new(|| rule(r"\p{Han}"));
+        static CJK: LazyLock<Regex> = LazyLock::new(|| {
+            rule(r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}")
+        });
+        match self {
+            Segmentation::Words => &WORDS,
+            Segmentation::Han => &HAN,
+            Segmentation::Cjk => &CJK,
+        }
+    }
+}
+
+impl fmt::Display for Segmentation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Segmentation {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        named(name, &Self::ALL, Segmentation::name, "segmentation")
+    }
+}
+
+/// The pattern with `single` as the class of characters that are words of their own.
+fn rule(single: &str) -> Regex {
+    // A pictograph or a joined sequence of them, a flag (two regional indicators), a keycap.
+    let part = r"\p{Extended_Pictographic}[\x{FE0F}\p{Emoji_Modifier}\x{E0020}-\x{E007F}]*";
+    let emoji = format!(
+        r"{part}(?:\x{{200D}}{part})*|[\x{{1F1E6}}-\x{{1F1FF}}]{{2}}|[0-9#*]\x{{FE0F}}?\x{{20E3}}"
+    );
+    let run = if single.is_empty() {
+        r"\w+".to_string()
+    } else {
+        // The marks that follow a character belong to it, so they never start a word of their own.
+        format!(r"[{single}&&\w]\p{{M}}*|[\w--[{single}]]+")
+    };
+    let pattern = format!(r"{emoji}|{run}|[^\w\s]\p{{M}}*");
+    Regex::new(&pattern).expect("the pattern is fixed and tested")
+}
+
+/// The words of a text, Han characters one by one.
+pub fn split(text: &str) -> Vec<Word> {
+    split_with(text, Segmentation::default())
+}
+
+/// The words of a text.
+pub fn split_with(text: &str, segmentation: Segmentation) -> Vec<Word> {
+    let (mut byte, mut characters) = (0, 0);
+    segmentation
+        .rule()
+        .find_iter(text)
+        .map(|found| {
+            let start = characters + text[byte..found.start()].chars().count();
+            let end = start + found.as_str().chars().count();
+            (byte, characters) = (found.end(), end);
+            Word {
+                text: found.as_str().to_string(),
+                start,
+                end,
+            }
+        })
+        .collect()
+}
+
+/// A sentence without entities from a text.
+pub fn sentence(text: &str, segmentation: Segmentation) -> Sentence {
+    Sentence {
+        text: text.to_string(),
+        words: split_with(text, segmentation),
+        ..Sentence::default()
+    }
+}
+
+/// A sentence from words that stand in this order in the text, with only white space between them; `None` when
+/// they do not.
+pub(super) fn align(text: &str, words: &[&str]) -> Option<Sentence> {
+    let (mut rest, mut characters) = (text, 0);
+    let mut aligned = Vec::with_capacity(words.len());
+    for word in words {
+        if !rest.starts_with(word) {
+            let trimmed = rest.trim_start();
+            characters += rest[..rest.len() - trimmed.len()].chars().count();
+            rest = trimmed;
+        }
+        rest = rest.strip_prefix(word)?;
+        let end = characters + word.chars().count();
+        aligned.push(Word {
+            text: (*word).to_string(),
+            start: characters,
+            end,
+        });
+        characters = end;
+    }
+    rest.trim().is_empty().then(|| Sentence {
+        text: text.to_string(),
+        words: aligned,
+        ..Sentence::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::slice;
+    use proptest::prelude::*;
+
+    fn texts(text: &str, segmentation: Segmentation) -> Vec<String> {
+        let words = split_with(text, segmentation);
+        words.into_iter().map(|word| word.text).collect()
+    }
+
+    #[test]
+    fn words_and_punctuation_part() {
+        assert_eq!(
+            texts("NF-kappa B (p65), 1,458 nt.", Segmentation::Han),
+            ["NF", "-", "kappa", "B", "(", "p65", ")", ",", "1", ",", "458", "nt", "."]
+        );
+        assert!(split("").is_empty() && split(" \t\u{3000}\u{a0}").is_empty());
+    }
+
+    #[test]
+    fn scripts_are_cut_as_asked() {
+        let text = "我在Tokyoのカフェ";
+        assert_eq!(texts(text, Segmentation::Words), [text]);
+        assert_eq!(
+            texts(text, Segmentation::Han),
+            ["我", "在", "Tokyoのカフェ"]
+        );
+        assert_eq!(
+            texts(text, Segmentation::Cjk),
+            ["我", "在", "Tokyo", "の", "カ", "フ", "ェ"]
+        );
+        assert_eq!(texts("ภาษา", Segmentation::Cjk).len(), 4);
+        assert_eq!(texts("กำที่", Segmentation::Words), ["กำที่"]);
+    }
+
+    #[test]
+    fn emoji_stay_whole() {
+        let text = "👩‍🔬👍🏽🇩🇪1️⃣❤️‍🔥🏴󠁧󠁢󠁥󠁮󠁧󠁿!";
+        assert_eq!(
+            texts(text, Segmentation::Han),
+            ["👩‍🔬", "👍🏽", "🇩🇪", "1️⃣", "❤️‍🔥", "🏴󠁧󠁢󠁥󠁮󠁧󠁿", "!"]
+        );
+    }
+
+    #[test]
+    fn marks_stay_with_their_letter() {
+        assert_eq!(texts("Zoe\u{308} שָׁלוֹם", Segmentation::Han), ["Zoe\u{308}", "שָׁלוֹם"]);
+    }
+
+    #[test]
+    fn words_align_to_their_text() {
+        let sentence = align(" Das ist\u{3000}gut.", &["Das", "ist", "gut", "."]).unwrap();
+        assert_eq!(sentence.words[2].start, 9);
+        assert!(align("Das ist", &["Das"]).is_none());
+        assert!(align("du pain", &["de", "le", "pain"]).is_none());
+        assert!(align("x", &["", "x"]).is_some());
+    }
+
+    #[test]
+    fn a_long_text_takes_linear_time() {
+        let text = "naïve 北京 ".repeat(200_000);
+        assert_eq!(split(&text).len(), 600_000);
+    }
+
+    proptest! {
+        #[test]
+        fn words_are_slices_in_order(text in any::<String>(), which in 0..3usize) {
+            let words = split_with(&text, Segmentation::ALL[which]);
+            let mut end = 0;
+            for word in &words {
+                prop_assert_eq!(slice(&text, word.start, word.end), &word.text);
+                prop_assert!(word.start >= end && word.start < word.end);
+                end = word.end;
+            }
+            let visible: String = text.split_whitespace().collect();
+            let kept: String = words.iter().map(|word| word.text.as_str()).collect();
+            prop_assert_eq!(kept, visible);
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! From a sentence to one state a word: pretrained or fresh transformers, word pieces, pooling, long texts.
+
+pub mod batch;
+pub mod load;
+pub mod pieces;
+pub mod transformer;
+pub mod window;
+
+use burn::module::Module;
+use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
+use serde::{Deserialize, Serialize};
+
+use batch::PieceBatch;
+use transformer::{Activation, Family, Transformer, TransformerConfig};
+
+/// How the states of a word's pieces become the word's state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pooling {
+    /// The first piece's.
+    First,
+    /// Their mean.
+    Mean,
+    /// Their element-wise maximum.
+    #[default]
+    Max,
+}
+
+/// Which layers a piece's state is read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Layers {
+    /// The last one.
+    #[default]
+    Last,
+    /// The mean of the last four.
+    MeanOfLastFour,
+}
+
+/// Sizes of an encoder trained from scratch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Scratch {
+    /// Pieces in the WordPiece vocabulary trained on the corpus.
+    pub vocabulary: usize,
+    /// Lower-case everything before splitting into pieces.
+    pub lowercase: bool,
+    /// Transformer layers.
+    pub layers: usize,
+    /// Width of the states.
+    pub width: usize,
+    /// Attention heads.
+    pub heads: usize,
+    /// Width inside the feed-forward part.
+    pub feed_forward: usize,
+    /// Longest window in pieces.
+    pub positions: usize,
+    /// Dropout inside the transformer.
+    pub dropout: f64,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self {
+            vocabulary: 4000,
+            lowercase: false,
+            layers: 2,
+            width: 128,
+            heads: 4,
+            feed_forward: 256,
+            positions: 256,
+            dropout: 0.1,
+        }
+    }
+}
+
+impl Scratch {
+    /// The transformer these sizes describe, once the vocabulary is known.
+    pub fn transformer(&self, vocabulary: usize) -> TransformerConfig {
+        TransformerConfig {
+            family: Family::Bert,
+            vocabulary,
+            embedding_width: self.width,
+            width: self.width,
+            layers: self.layers,
+            heads: self.heads,
+            feed_forward: self.feed_forward,
+            positions: self.positions,
+            token_types: 0,
+            padding: 0,
+            norm_epsilon: 1e-12,
+            dropout: self.dropout,
+            attention_dropout: self.dropout,
+            activation: Activation::Gelu,
+        }
+    }
+}
+
+/// Everything that fixes an encoder's arithmetic; saved with the model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EncoderConfig {
+    /// Sizes of the transformer.
+    pub transformer: TransformerConfig,
+    /// Pieces to word.
+    pub pooling: Pooling,
+    /// Layers read.
+    pub layers: Layers,
+    /// Pieces that neighbouring windows of a long sentence share.
+    pub overlap: usize,
+}
+
+impl EncoderConfig {
+    /// An encoder with fresh weights.
+    pub fn init(&self, device: &Device) -> Encoder {
+        Encoder {
+            transformer: self.transformer.init(device),
+            pooling: self.pooling,
+            layers: self.layers,
+        }
+    }
+
+    /// Width of a word's state.
+    pub fn width(&self) -> usize {
+        self.transformer.width
+    }
+}
+
+/// Words in, states out.
+#[derive(Module, Debug)]
+pub struct Encoder {
+    /// The transformer under it.
+    pub transformer: Transformer,
+    #[module(skip)]
+    pooling: Pooling,
+    #[module(skip)]
+    layers: Layers,
+}
+
+/// What a head sees of a batch.
+#[derive(Debug, Clone)]
+pub struct WordStates {
+    /// One state a word: [batch, words, width]. Padding words hold something finite but meaningless.
+    pub words: Tensor<3>,
+    /// The state of each sentence's first special piece: [batch, width].
+    pub sentence: Tensor<2>,
+    /// Real words of each sentence.
+    pub lengths: Vec<usize>,
+}
+
+impl WordStates {
+    /// True on real words: [batch, words].
+    pub fn mask(&self) -> Tensor<2, Bool> {
+        let [batch, words, _] = self.words.dims();
+        let mask: Vec<bool> = self
+            .lengths
+            .iter()
+            .flat_map(|length| (0..words).map(move |word| word < *length))
+            .collect();
+        Tensor::from_data(TensorData::new(mask, [batch, words]), &self.words.device())
+    }
+}
+
+impl Encoder {
+    /// One state a piece: [rows, pieces, width].
+    pub fn piece_states(&self, batch: &PieceBatch, device: &Device) -> Tensor<3> {
+        let ids = Tensor::<1, Int>::from_ints(batch.ids.as_slice(), device)
+            .reshape([batch.row_lengths.len(), batch.width]);
+        let average = match self.layers {
+            Layers::Last => 1,
+            Layers::MeanOfLastFour => 4,
+        };
+        self.transformer.forward(ids, &batch.row_lengths, average)
+    }
+
+    /// One state a word.
+    pub fn forward(&self, batch: &PieceBatch, device: &Device) -> WordStates {
+        let states = self.piece_states(batch, device);
+        let [rows, pieces, width] = states.dims();
+        let states = states.reshape([rows * pieces, width]);
+        let firsts: Vec<usize> = batch
+            .sentence_rows
+            .iter()
+            .map(|row| row * batch.width)
+            .collect();
+        WordStates {
+            sentence: states.clone().select(0, indices(&firsts, device)),
+            words: self
+                .pool(states, batch, device)
+                .reshape([batch.len(), batch.words, width]),
+            lengths: batch.lengths.clone(),
+        }
+    }
+
+    /// [rows · pieces, width] to [batch · words, width]. Most words are one piece and only looked up; the others
+    /// are pooled apart, appended, and looked up there.
+    fn pool(&self, states: Tensor<2>, batch: &PieceBatch, device: &Device) -> Tensor<2> {
+        let longest = batch.piece_count.iter().copied().max().unwrap_or(1);
+        if self.pooling == Pooling::First || longest == 1 {
+            return states.select(0, indices(&batch.first_piece, device));
+        }
+        let [total, width] = states.dims();
+        let mut split = Vec::new(); // places of all pieces of split words, short ones repeating their last
+        let mut weights = Vec::new();
+        let mut source = batch.first_piece.clone();
+        for (word, count) in batch.piece_count.iter().copied().enumerate() {
+            if count == 1 {
+                continue;
+            }
+            source[word] = total + split.len() / longest;
+            for piece in 0..longest {
+                split.push(batch.first_piece[word] + piece.min(count - 1));
+                weights.push(if piece < count { 1.0 / count as f32 } else { 0.0 });
+            }
+        }
+        let words = split.len() / longest;
+        let pieces = states
+            .clone()
+            .select(0, indices(&split, device))
+            .reshape([words, longest, width]);
+        let pooled: Tensor<3> = match self.pooling {
+            Pooling::Max => pieces.max_dim(1),
+            _ => {
+                let weights = Tensor::<1>::from_floats(weights.as_slice(), device);
+                (pieces * weights.reshape([words, longest, 1])).sum_dim(1)
+            }
+        };
+        Tensor::cat(vec![states, pooled.reshape([words, width])], 0)
+            .select(0, indices(&source, device))
+    }
+}
+
+/// Places as an integer tensor.
+pub(crate) fn indices(places: &[usize], device: &Device) -> Tensor<1, Int> {
+    let places: Vec<i32> = places.iter().map(|place| *place as i32).collect();
+    Tensor::from_ints(places.as_slice(), device)
+}

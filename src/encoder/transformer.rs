@@ -1,0 +1,268 @@
+//! One transformer for the whole BERT family: BERT, RoBERTa, ELECTRA and DistilBERT differ in names, in where
+//! positions start and in whether token types and an embedding projection exist, not in arithmetic.
+
+use burn::module::{Initializer, Module};
+use burn::nn::{
+    Dropout, DropoutConfig, Embedding, EmbeddingConfig, LayerNorm, LayerNormConfig, Linear,
+    LinearConfig,
+};
+use burn::tensor::activation::{gelu, gelu_approximate, relu, softmax};
+use burn::tensor::{Device, Int, Tensor};
+use serde::{Deserialize, Serialize};
+
+/// Added to the scores of padding before the softmax; small enough to vanish, large enough to stay finite.
+const MASKED: f32 = -1e9;
+
+/// Which member of the family a set of weights belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Family {
+    /// BERT and everything with its layout.
+    Bert,
+    /// RoBERTa: positions start after the padding id.
+    Roberta,
+    /// ELECTRA: embeddings may be narrower than the layers.
+    Electra,
+    /// DistilBERT: no token types, other names.
+    DistilBert,
+}
+
+/// The feed-forward activation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Activation {
+    /// Exact GELU.
+    Gelu,
+    /// GELU with the tanh approximation.
+    GeluNew,
+    /// Rectifier.
+    Relu,
+}
+
+/// Sizes of a transformer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TransformerConfig {
+    /// The member of the family.
+    pub family: Family,
+    /// Number of word pieces.
+    pub vocabulary: usize,
+    /// Width of the embeddings; a projection follows when it differs from `width`.
+    pub embedding_width: usize,
+    /// Width of the layers.
+    pub width: usize,
+    /// Number of layers.
+    pub layers: usize,
+    /// Attention heads.
+    pub heads: usize,
+    /// Width inside the feed-forward part.
+    pub feed_forward: usize,
+    /// Rows of the position table.
+    pub positions: usize,
+    /// Rows of the token-type table; 0 for none.
+    pub token_types: usize,
+    /// Id of the padding piece.
+    pub padding: usize,
+    /// Layer-norm epsilon.
+    pub norm_epsilon: f64,
+    /// Dropout after embeddings and sub-layers.
+    pub dropout: f64,
+    /// Dropout on attention weights.
+    pub attention_dropout: f64,
+    /// Feed-forward activation.
+    pub activation: Activation,
+}
+
+impl TransformerConfig {
+    /// Where the first piece's position stands in the table.
+    fn first_position(&self) -> usize {
+        match self.family {
+            Family::Roberta => self.padding + 1,
+            _ => 0,
+        }
+    }
+
+    /// How many pieces (special ones included) fit into one window.
+    pub fn window(&self) -> usize {
+        self.positions - self.first_position()
+    }
+
+    /// A transformer with fresh weights.
+    pub fn init(&self, device: &Device) -> Transformer {
+        let normal = Initializer::Normal {
+            mean: 0.0,
+            std: 0.02,
+        };
+        let embedding = |rows| {
+            EmbeddingConfig::new(rows, self.embedding_width)
+                .with_initializer(normal.clone())
+                .init(device)
+        };
+        let linear = |from, to| {
+            LinearConfig::new(from, to)
+                .with_initializer(normal.clone())
+                .init(device)
+        };
+        let norm = |width| {
+            LayerNormConfig::new(width)
+                .with_epsilon(self.norm_epsilon)
+                .init(device)
+        };
+        let layer = || Layer {
+            query: linear(self.width, self.width),
+            key: linear(self.width, self.width),
+            value: linear(self.width, self.width),
+            attention_output: linear(self.width, self.width),
+            attention_norm: norm(self.width),
+            feed_forward_inner: linear(self.width, self.feed_forward),
+            feed_forward_outer: linear(self.feed_forward, self.width),
+            feed_forward_norm: norm(self.width),
+            dropout: DropoutConfig::new(self.dropout).init(),
+            attention_dropout: DropoutConfig::new(self.attention_dropout).init(),
+            heads: self.heads,
+            activation: self.activation,
+        };
+        Transformer {
+            word_embeddings: embedding(self.vocabulary),
+            position_embeddings: embedding(self.positions),
+            token_type_embeddings: (self.token_types > 0).then(|| embedding(self.token_types)),
+            embedding_norm: norm(self.embedding_width),
+            projection: (self.embedding_width != self.width)
+                .then(|| linear(self.embedding_width, self.width)),
+            dropout: DropoutConfig::new(self.dropout).init(),
+            layers: (0..self.layers).map(|_| layer()).collect(),
+            first_position: self.first_position(),
+        }
+    }
+}
+
+/// Embeddings and layers.
+#[derive(Module, Debug)]
+pub struct Transformer {
+    word_embeddings: Embedding,
+    position_embeddings: Embedding,
+    token_type_embeddings: Option<Embedding>,
+    embedding_norm: LayerNorm,
+    projection: Option<Linear>,
+    dropout: Dropout,
+    layers: Vec<Layer>,
+    #[module(skip)]
+    first_position: usize,
+}
+
+#[derive(Module, Debug)]
+struct Layer {
+    query: Linear,
+    key: Linear,
+    value: Linear,
+    attention_output: Linear,
+    attention_norm: LayerNorm,
+    feed_forward_inner: Linear,
+    feed_forward_outer: Linear,
+    feed_forward_norm: LayerNorm,
+    dropout: Dropout,
+    attention_dropout: Dropout,
+    #[module(skip)]
+    heads: usize,
+    #[module(skip)]
+    activation: Activation,
+}
+
+impl Transformer {
+    /// States after the last `average` layers, averaged. `ids` are [rows, pieces], `lengths` the real pieces of
+    /// each row; the result is [rows, pieces, width].
+    pub fn forward(&self, ids: Tensor<2, Int>, lengths: &[usize], average: usize) -> Tensor<3> {
+        let bias = padding_bias(&ids, lengths);
+        let mut states = self.embed(ids);
+        let average = average.clamp(1, self.layers.len().max(1));
+        let first = self.layers.len() - average;
+        let mut sum: Option<Tensor<3>> = None;
+        for (index, layer) in self.layers.iter().enumerate() {
+            states = layer.forward(states, bias.as_ref());
+            if average > 1 && index >= first {
+                sum = Some(match sum {
+                    None => states.clone(),
+                    Some(sum) => sum + states.clone(),
+                });
+            }
+        }
+        match sum {
+            Some(sum) => sum / average as f32,
+            None => states,
+        }
+    }
+
+    fn embed(&self, ids: Tensor<2, Int>) -> Tensor<3> {
+        let [_, pieces] = ids.dims();
+        let device = ids.device();
+        let positions = Tensor::<1, Int>::arange(
+            self.first_position as i64..(self.first_position + pieces) as i64,
+            &device,
+        );
+        // Every row has the same positions and token types: one [1, pieces, width] addend serves all.
+        let mut addend = self.position_embeddings.forward(positions.unsqueeze());
+        if let Some(token_types) = &self.token_type_embeddings {
+            addend = addend + token_types.forward(Tensor::zeros([1, 1], &device));
+        }
+        let states = self
+            .embedding_norm
+            .forward(self.word_embeddings.forward(ids) + addend);
+        let states = self.dropout.forward(states);
+        match &self.projection {
+            Some(projection) => projection.forward(states),
+            None => states,
+        }
+    }
+}
+
+/// [rows, 1, 1, pieces] with `MASKED` on padding, or nothing when there is no padding.
+fn padding_bias(ids: &Tensor<2, Int>, lengths: &[usize]) -> Option<Tensor<4>> {
+    let [rows, pieces] = ids.dims();
+    if lengths.iter().all(|length| *length == pieces) {
+        return None;
+    }
+    let mut bias = vec![0f32; rows * pieces];
+    for (row, length) in lengths.iter().enumerate() {
+        bias[row * pieces + length..(row + 1) * pieces].fill(MASKED);
+    }
+    Some(Tensor::<1>::from_floats(bias.as_slice(), &ids.device()).reshape([rows, 1, 1, pieces]))
+}
+
+impl Layer {
+    fn forward(&self, states: Tensor<3>, bias: Option<&Tensor<4>>) -> Tensor<3> {
+        let attended = self.dropout.forward(self.attend(states.clone(), bias));
+        let states = self.attention_norm.forward(states + attended);
+        let inner = self.feed_forward_inner.forward(states.clone());
+        let inner = match self.activation {
+            Activation::Gelu => gelu(inner),
+            Activation::GeluNew => gelu_approximate(inner),
+            Activation::Relu => relu(inner),
+        };
+        let outer = self.dropout.forward(self.feed_forward_outer.forward(inner));
+        self.feed_forward_norm.forward(states + outer)
+    }
+
+    fn attend(&self, states: Tensor<3>, bias: Option<&Tensor<4>>) -> Tensor<3> {
+        let [rows, pieces, width] = states.dims();
+        let depth = width / self.heads;
+        let split = |tensor: Tensor<3>| -> Tensor<4> {
+            tensor
+                .reshape([rows, pieces, self.heads, depth])
+                .swap_dims(1, 2)
+        };
+        // Scaling the queries touches fewer numbers than scaling the scores.
+        let query = split(self.query.forward(states.clone()) / (depth as f32).sqrt());
+        let key = split(self.key.forward(states.clone()));
+        let value = split(self.value.forward(states));
+        let mut scores = query.matmul(key.transpose()); // [rows, heads, pieces, pieces]
+        if let Some(bias) = bias {
+            scores = scores + bias.clone();
+        }
+        let weights = self.attention_dropout.forward(softmax(scores, 3));
+        let mixed = weights
+            .matmul(value)
+            .swap_dims(1, 2)
+            .reshape([rows, pieces, width]);
+        self.attention_output.forward(mixed)
+    }
+}
