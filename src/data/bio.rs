@@ -248,7 +248,13 @@ impl<'a> Decoder<'a> {
             _ if goes_on => {}
             _ => {
                 if self.scheme != Scheme::Iob1 {
-                    self.complain(index, format!("`{text}` continues no {0}; read as the start of one, mark it `B-{0}`", tag.label));
+                    self.complain(
+                        index,
+                        format!(
+                            "`{text}` continues no {0}; read as the start of one, mark it `B-{0}`",
+                            tag.label
+                        ),
+                    );
                 }
                 self.close(index);
                 self.open = Some((index, tag.label));
@@ -303,7 +309,8 @@ pub fn entities_to_tags(
                 other.span.start, other.span.end, span.start, span.end
             ));
         }
-        let touches = previous.is_some_and(|other| other.span.end == span.start && other.label == *label);
+        let touches =
+            previous.is_some_and(|other| other.span.end == span.start && other.label == *label);
         for (offset, tag) in tags[span.start..span.end].iter_mut().enumerate() {
             let mark = mark(scheme, offset == 0, offset + 1 == span.len(), touches);
             *tag = format!("{mark}-{label}");
@@ -377,7 +384,11 @@ mod tests {
             ("B-PER I-PER L-PER U-PER O U-ORG-x", Scheme::Bioes),
             ("B-PER M-PER E-PER S-PER O S-ORG-x", Scheme::Bmes),
         ] {
-            assert_eq!(read(tags, scheme, Mode::Strict).unwrap(), expected, "{tags}");
+            assert_eq!(
+                read(tags, scheme, Mode::Strict).unwrap(),
+                expected,
+                "{tags}"
+            );
             assert_eq!(Scheme::detect([tags.split(' ')]), scheme, "{tags}");
         }
     }

@@ -145,10 +145,7 @@ mod tests {
             assert_eq!(json, format!("\"{format}\""));
             assert_eq!(serde_json::from_str::<Format>(&json).unwrap(), format);
         }
-        assert_eq!(
-            "text-jsonl".parse::<Format>().unwrap(),
-            Format::TextJsonl
-        );
+        assert_eq!("text-jsonl".parse::<Format>().unwrap(), Format::TextJsonl);
         let error = "colums".parse::<Format>().unwrap_err().to_string();
         assert!(error.contains("did you mean `columns`"), "{error}");
     }

@@ -5,7 +5,6 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
 use std::path::Path;
 
 use rand_chacha::ChaCha8Rng;
@@ -53,7 +52,13 @@ impl Default for Plan {
 
 /// `count` different sentences as training sees them.
 pub fn sentences(count: usize, seed: u64) -> Vec<Sentence> {
-    draw(&Grammar::parse(GRAMMAR), count, seed, 0, &mut BTreeSet::new())
+    draw(
+        &Grammar::parse(GRAMMAR),
+        count,
+        seed,
+        0,
+        &mut BTreeSet::new(),
+    )
 }
 
 /// Train, dev and test; no sentence occurs twice, in one split or in two.
@@ -61,7 +66,11 @@ pub fn corpus(plan: Plan) -> [Vec<Sentence>; 3] {
     let grammar = Grammar::parse(GRAMMAR);
     let mut seen = BTreeSet::new();
     let mut split = |count, stream| draw(&grammar, count, plan.seed, stream, &mut seen);
-    [split(plan.train, 0), split(plan.dev, 1), split(plan.test, 2)]
+    [
+        split(plan.train, 0),
+        split(plan.dev, 1),
+        split(plan.test, 2),
+    ]
 }
 
 /// Writes [`FILES`] into a folder, one JSON object a line; a file is there as a whole or not at all.
@@ -69,10 +78,13 @@ pub fn write(folder: &Path, plan: Plan) -> Result<()> {
     std::fs::create_dir_all(folder).map_err(|error| Error::io(folder, error))?;
     for (name, split) in FILES.iter().zip(corpus(plan)) {
         let path = folder.join(name);
-        let fail = |error| Error::io(&path, error);
-        let mut file = tempfile::NamedTempFile::new_in(folder).map_err(fail)?;
-        file.write_all(lines(&split).as_bytes()).map_err(fail)?;
-        file.persist(&path).map_err(|error| fail(error.error))?;
+        let partial = folder.join(format!(".{name}.partial"));
+        let written =
+            std::fs::write(&partial, lines(&split)).and_then(|()| std::fs::rename(&partial, &path));
+        if let Err(error) = written {
+            let _ = std::fs::remove_file(&partial);
+            return Err(Error::io(&path, error));
+        }
     }
     Ok(())
 }
@@ -99,7 +111,11 @@ fn lines(sentences: &[Sentence]) -> String {
             r#type: &entity.label,
         });
         let line = Line {
-            tokens: sentence.words.iter().map(|word| word.text.as_str()).collect(),
+            tokens: sentence
+                .words
+                .iter()
+                .map(|word| word.text.as_str())
+                .collect(),
             entities: marks.collect(),
         };
         out.push_str(&serde_json::to_string(&line).expect("strings and numbers are JSON"));
@@ -145,7 +161,10 @@ fn unmark(marked: &str) -> Sentence {
             words.push(piece.to_string());
         }
     }
-    assert!(open.is_empty(), "the grammar leaves an entity open: {marked}");
+    assert!(
+        open.is_empty(),
+        "the grammar leaves an entity open: {marked}"
+    );
     // After an opening quote or bracket the next word already has its capital.
     if let Some(first) = words.first_mut()
         && let Some(letter) = first.chars().next()
@@ -267,7 +286,10 @@ mod tests {
         let mut dice = Dice::new(1, 1);
         for (name, rule) in &grammar.rules {
             assert!(!rule.common.is_empty() || !rule.unseen.is_empty());
-            assert!(*name == "sentence" || GRAMMAR.contains(&format!("<{name}>")), "{name}");
+            assert!(
+                *name == "sentence" || GRAMMAR.contains(&format!("<{name}>")),
+                "{name}"
+            );
             for _ in 0..200 {
                 let mut text = String::new();
                 grammar.expand(name, 50, &mut dice, &mut text, 0);
@@ -287,7 +309,12 @@ mod tests {
 
     #[test]
     fn a_plan_is_kept() {
-        let plan = Plan { train: 50, dev: 7, test: 0, seed: 3 };
+        let plan = Plan {
+            train: 50,
+            dev: 7,
+            test: 0,
+            seed: 3,
+        };
         let splits = corpus(plan);
         assert_eq!(splits.each_ref().map(Vec::len), [50, 7, 0]);
         assert_eq!(splits, corpus(plan));
@@ -306,14 +333,24 @@ mod tests {
     fn at_least_a_third_nests_and_three_deep_is_deepest() {
         for split in corpus(Plan::default()) {
             let of = |s: &Sentence| {
-                let nested = s.entities.iter().filter(|e| is_nested(e, &s.entities)).count();
+                let nested = s
+                    .entities
+                    .iter()
+                    .filter(|e| is_nested(e, &s.entities))
+                    .count();
                 (nested, s.entities.len())
             };
-            let (nested, all) = split.iter().map(of).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+            let (nested, all) = split
+                .iter()
+                .map(of)
+                .fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
             assert!(nested * 3 >= all, "{nested} of {all}");
             assert_eq!(split.iter().map(depth).max(), Some(3));
             let empty = split.iter().filter(|s| s.entities.is_empty()).count();
-            assert!((4..=12).contains(&(empty * 100 / split.len())), "{empty} without an entity");
+            assert!(
+                (4..=12).contains(&(empty * 100 / split.len())),
+                "{empty} without an entity"
+            );
             let labels = crate::text::Labels::of(&split);
             assert_eq!(labels.names(), ["DATE", "LOC", "ORG", "PER", "PROD"]);
         }
@@ -329,7 +366,10 @@ mod tests {
     }
 
     fn words(split: &[Sentence]) -> impl Iterator<Item = &str> {
-        split.iter().flat_map(|s| &s.words).map(|word| word.text.as_str())
+        split
+            .iter()
+            .flat_map(|s| &s.words)
+            .map(|word| word.text.as_str())
     }
 
     /// `NERZOO_UPDATE=1 cargo test committed` writes them anew after the grammar changed.
@@ -342,16 +382,26 @@ mod tests {
         for (name, split) in FILES.iter().zip(corpus(Plan::default())) {
             let committed = std::fs::read_to_string(folder.join(name)).unwrap();
             assert!(committed == lines(&split), "{name} differs");
+            let options = crate::data::Options::of(crate::data::Format::TokensJsonl);
+            let read = crate::data::read(&folder.join(name), &options).unwrap();
+            assert!(read == split, "{name} is read back differently");
         }
     }
 
     #[test]
     fn writing_leaves_three_files() {
         let folder = tempfile::tempdir().unwrap();
-        let plan = Plan { train: 9, dev: 3, test: 3, seed: 1 };
+        let plan = Plan {
+            train: 9,
+            dev: 3,
+            test: 3,
+            seed: 1,
+        };
         write(&folder.path().join("new"), plan).unwrap();
         let files = std::fs::read_dir(folder.path().join("new")).unwrap();
-        let names: BTreeSet<String> = files.map(|f| f.unwrap().file_name().into_string().unwrap()).collect();
+        let names: BTreeSet<String> = files
+            .map(|f| f.unwrap().file_name().into_string().unwrap())
+            .collect();
         assert_eq!(names, FILES.map(String::from).into());
     }
 }

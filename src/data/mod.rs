@@ -11,9 +11,11 @@ mod format;
 mod json;
 mod layout;
 pub mod make;
+mod record;
 pub mod registry;
 mod sniff;
 mod source;
+mod spelling;
 pub mod split;
 pub mod stats;
 pub mod words;
@@ -154,8 +156,9 @@ fn plain_text(source: &Source, options: &Options, corpus: &mut Collector) {
 /// Neighbours are adjacent sentences with an equal `document`; sentences without one get nothing.
 pub fn link_neighbours(sentences: &mut [Sentence]) {
     let same = |a: &Sentence, b: &Sentence| a.document.is_some() && a.document == b.document;
-    let words =
-        |sentence: &Sentence| -> Vec<String> { sentence.words.iter().map(|w| w.text.clone()).collect() };
+    let words = |sentence: &Sentence| -> Vec<String> {
+        sentence.words.iter().map(|w| w.text.clone()).collect()
+    };
     for index in 1..sentences.len() {
         let (before, after) = sentences.split_at_mut(index);
         let (first, second) = (&mut before[index - 1], &mut after[0]);

@@ -51,6 +51,11 @@ impl Source {
             .find(|byte| !byte.is_ascii_whitespace())
     }
 
+    /// The whole text, with what is not UTF-8 replaced.
+    pub fn lossy(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(&self.bytes)
+    }
+
     /// The whole text, or the line and column of the first byte that is not UTF-8.
     pub fn text(&self) -> std::result::Result<&str, (usize, usize)> {
         if let Ok(text) = std::str::from_utf8(&self.bytes) {

@@ -161,7 +161,9 @@ mod tests {
     fn words_and_punctuation_part() {
         assert_eq!(
             texts("NF-kappa B (p65), 1,458 nt.", Segmentation::Han),
-            ["NF", "-", "kappa", "B", "(", "p65", ")", ",", "1", ",", "458", "nt", "."]
+            [
+                "NF", "-", "kappa", "B", "(", "p65", ")", ",", "1", ",", "458", "nt", "."
+            ]
         );
         assert!(split("").is_empty() && split(" \t\u{3000}\u{a0}").is_empty());
     }
@@ -193,7 +195,10 @@ mod tests {
 
     #[test]
     fn marks_stay_with_their_letter() {
-        assert_eq!(texts("Zoe\u{308} שָׁלוֹם", Segmentation::Han), ["Zoe\u{308}", "שָׁלוֹם"]);
+        assert_eq!(
+            texts("Zoe\u{308} שָׁלוֹם", Segmentation::Han),
+            ["Zoe\u{308}", "שָׁלוֹם"]
+        );
     }
 
     #[test]

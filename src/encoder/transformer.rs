@@ -169,6 +169,11 @@ struct Layer {
 }
 
 impl Transformer {
+    /// The device its weights are on.
+    pub fn device(&self) -> Device {
+        self.word_embeddings.weight.device()
+    }
+
     /// States after the last `average` layers, averaged. `ids` are [rows, pieces], `lengths` the real pieces of
     /// each row; the result is [rows, pieces, width].
     pub fn forward(&self, ids: Tensor<2, Int>, lengths: &[usize], average: usize) -> Tensor<3> {

@@ -1,0 +1,193 @@
+//! Are the files the ones we know? Counts and hashes against those recorded in `dataset.toml`.
+
+use std::fmt;
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+use super::{Count, Dataset};
+use crate::error::{Error, Result};
+
+/// What was counted in a split's files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checked {
+    /// The split.
+    pub split: String,
+    /// Sentences and entities that are there.
+    pub found: Count,
+    /// Those that should be.
+    pub expected: Count,
+    /// Every file, and whether its hash is the recorded one; `None` when none is recorded.
+    pub hashes: Vec<(String, Option<bool>)>,
+}
+
+/// The result of [`verify`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verification {
+    /// The dataset.
+    pub name: String,
+    /// Every split that has files.
+    pub splits: Vec<Checked>,
+}
+
+/// Counts and hashes the files of every split and compares them with what is recorded. A missing file is an error.
+pub fn verify(dataset: &Dataset) -> Result<Verification> {
+    let mut splits = Vec::new();
+    for (name, split) in dataset
+        .about
+        .splits
+        .iter()
+        .filter(|(_, split)| split.hold_out_of.is_none())
+    {
+        let sentences = dataset.load_whole(name)?;
+        let entities = sentences
+            .iter()
+            .map(|sentence| sentence.entities.len() + sentence.misaligned.len());
+        let mut hashes = Vec::new();
+        for (file, path) in split.files.iter().zip(dataset.files(name)?) {
+            let equal = match split.sha256.get(file) {
+                Some(recorded) => Some(sha256(&path)?.eq_ignore_ascii_case(recorded)),
+                None => None,
+            };
+            hashes.push((file.clone(), equal));
+        }
+        splits.push(Checked {
+            split: name.clone(),
+            found: Count {
+                sentences: Some(sentences.len()),
+                entities: Some(entities.sum()),
+            },
+            expected: dataset.expected(name)?,
+            hashes,
+        });
+    }
+    Ok(Verification {
+        name: dataset.name.clone(),
+        splits,
+    })
+}
+
+fn sha256(path: &Path) -> Result<String> {
+    let bytes = std::fs::read(path).map_err(|error| Error::io(path, error))?;
+    Ok(Sha256::digest(&bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect())
+}
+
+impl Checked {
+    fn counts(&self) -> [(Option<usize>, Option<usize>); 2] {
+        let (found, expected) = (self.found, self.expected);
+        [
+            (found.sentences, expected.sentences),
+            (found.entities, expected.entities),
+        ]
+    }
+
+    /// True when nothing recorded differs from what is there.
+    pub fn ok(&self) -> bool {
+        self.counts()
+            .iter()
+            .all(|(found, expected)| expected.is_none() || found == expected)
+            && self.hashes.iter().all(|(_, equal)| *equal != Some(false))
+    }
+}
+
+impl Verification {
+    /// True when nothing recorded differs from what is there.
+    pub fn ok(&self) -> bool {
+        self.splits.iter().all(Checked::ok)
+    }
+}
+
+impl fmt::Display for Verification {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:8}{:>11}{:>11}{:>11}{:>11}  files",
+            "split", "sentences", "expected", "entities", "expected"
+        )?;
+        for checked in &self.splits {
+            write!(f, "{:8}", checked.split)?;
+            for number in checked
+                .counts()
+                .iter()
+                .flat_map(|(found, expected)| [found, expected])
+            {
+                write!(
+                    f,
+                    "{:>11}",
+                    number.map_or("-".to_string(), |number| number.to_string())
+                )?;
+            }
+            for (index, (file, equal)) in checked.hashes.iter().enumerate() {
+                let verdict = match equal {
+                    Some(true) => "hash matches",
+                    Some(false) => "hash differs",
+                    None => "no hash recorded",
+                };
+                write!(
+                    f,
+                    "{}{file} ({verdict})",
+                    if index == 0 { "  " } else { ", " }
+                )?;
+            }
+            writeln!(f, "{}", if checked.ok() { "" } else { "  <- differs" })?;
+        }
+        let verdict = if self.ok() {
+            "matches what is recorded"
+        } else {
+            "differs from what is recorded"
+        };
+        write!(f, "{} {verdict}", self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::find;
+    use super::super::tests::{HELD_OUT, jsonl};
+    use super::*;
+
+    #[test]
+    fn verifying_compares_counts_and_hashes() {
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = temporary.path().join("held");
+        jsonl(&folder, "a.jsonl", 20);
+        jsonl(&folder, "b.jsonl", 5);
+        let with_hash = |hash: &str| {
+            let table = format!("sha256 = {{ 'a.jsonl' = '{hash}' }}\n[splits.dev]");
+            std::fs::write(
+                folder.join("dataset.toml"),
+                HELD_OUT.replace("[splits.dev]", &table),
+            )
+            .unwrap();
+            verify(&find("held", &[temporary.path().to_path_buf()]).unwrap()).unwrap()
+        };
+        let good = with_hash(&sha256(&folder.join("a.jsonl")).unwrap());
+        assert!(good.ok(), "{good}");
+        assert!(
+            good.to_string().contains("b.jsonl (no hash recorded)"),
+            "{good}"
+        );
+        assert!(
+            good.to_string().ends_with("held matches what is recorded"),
+            "{good}"
+        );
+        let bad = with_hash(&"0".repeat(64));
+        assert!(
+            !bad.ok() && bad.to_string().contains("a.jsonl (hash differs)"),
+            "{bad}"
+        );
+        jsonl(&folder, "b.jsonl", 6);
+        let longer = verify(&find("held", &[temporary.path().to_path_buf()]).unwrap()).unwrap();
+        assert!(!longer.ok() && longer.splits[0].found.sentences == Some(26));
+    }
+
+    #[test]
+    fn the_quickstart_is_as_recorded() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("datasets");
+        let verification = verify(&find("quickstart", &[root]).unwrap()).unwrap();
+        assert!(verification.ok(), "{verification}");
+    }
+}

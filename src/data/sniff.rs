@@ -1,0 +1,155 @@
+//! Telling a file's format from its name and its first records.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::layout::Layout;
+use super::source::Source;
+use super::{Format, Options, json};
+use crate::error::{Error, Place, Result};
+
+/// The format of a file, from what it holds and what lies beside it.
+pub fn sniff(path: &Path) -> Result<Format> {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    if path.is_dir() {
+        return match has_annotations(path)? {
+            true => Ok(Format::Brat),
+            false => Err(unknown(path, "a folder without `.ann` files")),
+        };
+    }
+    if extension == Some("ann")
+        || (extension == Some("txt") && path.with_extension("ann").is_file())
+    {
+        return Ok(Format::Brat);
+    }
+    let source = Source::open(path)?;
+    let Some(first) = source.first_byte() else {
+        return Err(unknown(path, "the file is empty"));
+    };
+    let record = match first {
+        b'{' | b'[' => json::first_record(&source),
+        _ => None,
+    };
+    if let Some(format) = record.as_ref().and_then(|record| of_record(record, first)) {
+        return Ok(format);
+    }
+    if let Ok(Some(_)) = Layout::find(&source, &Options::default()) {
+        return Ok(Format::Columns);
+    }
+    match record {
+        Some(record) => Err(unknown(path, &describe(&record))),
+        None if extension == Some("txt") => Ok(Format::PlainText),
+        None if matches!(extension, Some("json" | "jsonl")) => {
+            Err(unknown(path, "the first record is not valid JSON"))
+        }
+        None => Err(unknown(path, "it is neither JSON nor columns with tags")),
+    }
+}
+
+fn of_record(record: &Value, first: u8) -> Option<Format> {
+    let list = |key: &str| record.get(key).is_some_and(Value::is_array);
+    if list("tokens") || list("words") {
+        Some(match first {
+            b'[' => Format::Spert,
+            _ => Format::TokensJsonl,
+        })
+    } else if list("sentence") {
+        Some(Format::W2ner)
+    } else if record.get("text").is_some_and(Value::is_string) {
+        Some(Format::TextJsonl)
+    } else {
+        None
+    }
+}
+
+fn describe(record: &Value) -> String {
+    match record {
+        Value::Object(object) => {
+            let keys: Vec<&str> = object.keys().map(String::as_str).collect();
+            format!(
+                "the first record has the keys {} but neither `tokens`, `text` nor `sentence`",
+                keys.join(", ")
+            )
+        }
+        _ => "the first record is not a JSON object".to_string(),
+    }
+}
+
+fn has_annotations(folder: &Path) -> Result<bool> {
+    let mut entries = std::fs::read_dir(folder).map_err(|source| Error::io(folder, source))?;
+    Ok(entries
+        .any(|entry| entry.is_ok_and(|entry| entry.path().extension() == Some("ann".as_ref()))))
+}
+
+fn unknown(path: &Path, why: &str) -> Error {
+    Error::data(
+        Place::file(path),
+        format!(
+            "cannot tell the format ({why}); name it with --format, one of {}",
+            Format::names()
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contents_give_formats_away() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, content, format) in [
+            (
+                "a.txt",
+                "EU NNP I-NP B-ORG\nsaid VBD I-VP O\n",
+                Format::Columns,
+            ),
+            ("b.tsv", "[\tO\na\tB-X\n", Format::Columns),
+            (
+                "c.json",
+                "{\"tokens\": [], \"entities\": []}",
+                Format::TokensJsonl,
+            ),
+            (
+                "d.jsonl",
+                "\n{\"id\": 1, \"text\": \"a\", \"label\": []}\n",
+                Format::TextJsonl,
+            ),
+            ("e.json", "[\n {\"tokens\": [\"a\"]}]", Format::Spert),
+            (
+                "f.json",
+                "\u{feff}[{\"sentence\": [\"a\"], \"ner\": []}]",
+                Format::W2ner,
+            ),
+            ("g.txt", "Just a text.\n", Format::PlainText),
+        ] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, content).unwrap();
+            assert_eq!(sniff(&path).unwrap(), format, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_told_lists_the_formats() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, content) in [
+            ("a.csv", "a,b\n"),
+            ("b.jsonl", "{\"tokens\": [\n"),
+            ("c.json", "[1]"),
+            ("d.json", "{\"foo\": 1}"),
+            ("e", ""),
+        ] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, content).unwrap();
+            let error = sniff(&path).unwrap_err().to_string();
+            assert!(
+                error.contains("--format") && error.contains("w2ner"),
+                "{error}"
+            );
+        }
+        assert!(sniff(folder.path()).is_err());
+        std::fs::write(folder.path().join("x.ann"), "").unwrap();
+        assert_eq!(sniff(folder.path()).unwrap(), Format::Brat);
+    }
+}

@@ -1,0 +1,119 @@
+//! Cutting a corpus into parts: train, dev, test.
+
+use std::collections::HashMap;
+
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+use crate::error::{Error, Result};
+use crate::text::Sentence;
+
+/// Deal a corpus into parts that hold about these fractions of its sentences.
+///
+/// A document never comes apart; sentences without one go alone. The same corpus, fractions and seed give the
+/// same parts, and every part keeps the order of the corpus. Fractions are relative to their sum.
+pub fn split(sentences: Vec<Sentence>, fractions: &[f64], seed: u64) -> Result<Vec<Vec<Sentence>>> {
+    let total: f64 = fractions.iter().sum();
+    let sound = |fraction: &f64| fraction.is_finite() && *fraction >= 0.0;
+    if !fractions.iter().all(sound) || !(total.is_finite() && total > 0.0) {
+        return Err(Error::Config(format!(
+            "cannot split into the fractions {fractions:?}; give numbers of 0 or more, not all 0, such as 0.8 0.1 0.1"
+        )));
+    }
+    let mut groups = groups(&sentences);
+    groups.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
+
+    // Each document goes where most is still missing, so parts end up right to within one document.
+    let mut missing: Vec<f64> = fractions
+        .iter()
+        .map(|fraction| fraction / total * sentences.len() as f64)
+        .collect();
+    let mut part_of = vec![0; sentences.len()];
+    for group in groups {
+        let part = (0..fractions.len())
+            .filter(|part| fractions[*part] > 0.0)
+            .reduce(|best, part| {
+                if missing[part] > missing[best] {
+                    part
+                } else {
+                    best
+                }
+            })
+            .unwrap_or(0);
+        missing[part] -= group.len() as f64;
+        for index in group {
+            part_of[index] = part;
+        }
+    }
+    let mut parts = vec![Vec::new(); fractions.len()];
+    for (sentence, part) in sentences.into_iter().zip(part_of) {
+        parts[part].push(sentence);
+    }
+    Ok(parts)
+}
+
+/// The numbers of the sentences of each document.
+fn groups(sentences: &[Sentence]) -> Vec<Vec<usize>> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let mut of_document: HashMap<&str, usize> = HashMap::new();
+    for (index, sentence) in sentences.iter().enumerate() {
+        let known = sentence
+            .document
+            .as_deref()
+            .map(|document| *of_document.entry(document).or_insert(groups.len()));
+        match known {
+            Some(group) if group < groups.len() => groups[group].push(index),
+            _ => groups.push(vec![index]),
+        }
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn corpus() -> Vec<Sentence> {
+        (0..100)
+            .map(|index| {
+                let mut sentence = Sentence::from_words([format!("w{index:03}")]);
+                sentence.document = (index < 60).then(|| format!("d{}", index % 12));
+                sentence
+            })
+            .collect()
+    }
+
+    #[test]
+    fn parts_are_seeded_ordered_and_complete() {
+        let parts = split(corpus(), &[0.8, 0.1, 0.1], 7).unwrap();
+        assert_eq!(parts, split(corpus(), &[8.0, 1.0, 1.0], 7).unwrap());
+        assert_ne!(parts, split(corpus(), &[0.8, 0.1, 0.1], 8).unwrap());
+        assert_eq!(parts.iter().map(Vec::len).sum::<usize>(), 100);
+        assert!((75..=85).contains(&parts[0].len()));
+        for part in &parts {
+            assert!(part.is_sorted_by_key(|sentence| sentence.text.clone()));
+        }
+    }
+
+    #[test]
+    fn documents_stay_whole() {
+        let parts = split(corpus(), &[0.5, 0.5], 1).unwrap();
+        let documents: Vec<HashSet<String>> = parts
+            .iter()
+            .map(|part| part.iter().filter_map(|s| s.document.clone()).collect())
+            .collect();
+        assert!(documents[0].is_disjoint(&documents[1]));
+    }
+
+    #[test]
+    fn senseless_fractions_are_refused() {
+        for fractions in [&[][..], &[0.0], &[-1.0, 2.0], &[f64::NAN], &[f64::INFINITY]] {
+            assert!(split(corpus(), fractions, 0).is_err());
+        }
+        let parts = split(corpus(), &[1.0, 0.0], 0).unwrap();
+        assert!(parts[1].is_empty());
+        assert_eq!(split(Vec::new(), &[0.5, 0.5], 0).unwrap().len(), 2);
+    }
+}

@@ -1,0 +1,289 @@
+//! What a corpus holds, in numbers.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::text::Sentence;
+
+/// Counts over a corpus. Entities are counted as the file has them, those off word borders included.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Stats {
+    /// Sentences.
+    pub sentences: usize,
+    /// Documents that are named.
+    pub documents: usize,
+    /// Words.
+    pub words: usize,
+    /// Entities.
+    pub entities: usize,
+    /// Entities that do not start and end on word borders.
+    pub misaligned: usize,
+    /// Entities that share characters with another one.
+    pub nested: usize,
+    /// The same as a share of all entities, 0..=1.
+    pub nested_share: f64,
+    /// Sentences without an entity.
+    pub without_entities: usize,
+    /// How many entities there are of each type.
+    pub types: BTreeMap<String, usize>,
+    /// How many entities have how many words; those off word borders are not in it.
+    pub lengths: BTreeMap<usize, usize>,
+    /// How long sentences are, in words.
+    pub sentence_lengths: SentenceLengths,
+}
+
+/// How long sentences are, in words.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct SentenceLengths {
+    /// On average.
+    pub mean: f64,
+    /// Half of them are no longer than this.
+    pub median: usize,
+    /// 99 of 100 are no longer than this.
+    pub percentile_99: usize,
+    /// The longest.
+    pub max: usize,
+    /// How many have up to 5, 10, 20, 40, ... words, by that bound; bounds double from 5.
+    pub histogram: BTreeMap<usize, usize>,
+}
+
+impl Stats {
+    /// Count a corpus.
+    pub fn of(sentences: &[Sentence]) -> Self {
+        let mut stats = Self {
+            sentences: sentences.len(),
+            sentence_lengths: SentenceLengths::of(sentences),
+            ..Self::default()
+        };
+        let mut documents: Vec<&str> = Vec::new();
+        for sentence in sentences {
+            documents.extend(sentence.document.as_deref());
+            stats.words += sentence.len();
+            let count = sentence.entities.len() + sentence.misaligned.len();
+            stats.entities += count;
+            stats.misaligned += sentence.misaligned.len();
+            stats.without_entities += usize::from(count == 0);
+            stats.nested += nested(sentence);
+            for entity in &sentence.entities {
+                *stats.lengths.entry(entity.span.len()).or_default() += 1;
+            }
+            let labels = sentence.entities.iter().map(|entity| &entity.label);
+            for label in labels.chain(sentence.misaligned.iter().map(|entity| &entity.label)) {
+                match stats.types.get_mut(label) {
+                    Some(count) => *count += 1,
+                    None => {
+                        stats.types.insert(label.clone(), 1);
+                    }
+                }
+            }
+        }
+        documents.sort_unstable();
+        documents.dedup();
+        stats.documents = documents.len();
+        stats.nested_share = share(stats.nested, stats.entities);
+        stats
+    }
+
+    /// The longest entity, in words.
+    pub fn longest_entity(&self) -> usize {
+        self.lengths.keys().next_back().copied().unwrap_or(0)
+    }
+}
+
+/// A part of a whole in 0..=1; of nothing, 0.
+pub(super) fn share(part: usize, whole: usize) -> f64 {
+    if whole == 0 {
+        return 0.0;
+    }
+    part as f64 / whole as f64
+}
+
+/// How many entities of a sentence share a character with another one.
+pub(super) fn nested(sentence: &Sentence) -> usize {
+    let mut spans: Vec<(usize, usize)> = sentence
+        .entities
+        .iter()
+        .map(|entity| sentence.characters(entity.span))
+        .chain(
+            sentence
+                .misaligned
+                .iter()
+                .map(|entity| (entity.start, entity.end)),
+        )
+        .collect();
+    // In order of their starts, one overlaps an earlier one if it starts before the furthest end so far, and a
+    // later one if the very next starts before it ends.
+    spans.sort_unstable();
+    let mut furthest = 0;
+    let mut count = 0;
+    for (index, (start, end)) in spans.iter().enumerate() {
+        let next = spans.get(index + 1).is_some_and(|next| next.0 < *end);
+        count += usize::from(*start < furthest || next);
+        furthest = furthest.max(*end);
+    }
+    count
+}
+
+impl SentenceLengths {
+    fn of(sentences: &[Sentence]) -> Self {
+        let mut lengths: Vec<usize> = sentences.iter().map(Sentence::len).collect();
+        lengths.sort_unstable();
+        let Some(max) = lengths.last().copied() else {
+            return Self::default();
+        };
+        let mut histogram = BTreeMap::new();
+        for length in &lengths {
+            let mut bound = 5;
+            while bound < *length {
+                bound *= 2;
+            }
+            *histogram.entry(bound).or_default() += 1;
+        }
+        let at = |percent: usize| lengths[(lengths.len() * percent).div_ceil(100).max(1) - 1];
+        Self {
+            mean: share(lengths.iter().sum(), lengths.len()),
+            median: at(50),
+            percentile_99: at(99),
+            max,
+            histogram,
+        }
+    }
+}
+
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lengths = &self.sentence_lengths;
+        writeln!(f, "sentences    {:>9}", self.sentences)?;
+        writeln!(f, "documents    {:>9}", self.documents)?;
+        writeln!(
+            f,
+            "words        {:>9}   {:.1} a sentence, median {}, 99 % up to {}, longest {}",
+            self.words, lengths.mean, lengths.median, lengths.percentile_99, lengths.max
+        )?;
+        writeln!(
+            f,
+            "entities     {:>9}   {} sentences have none",
+            self.entities, self.without_entities
+        )?;
+        writeln!(
+            f,
+            "  nested     {:>9}   {:.1} % share characters with another",
+            self.nested,
+            100.0 * self.nested_share
+        )?;
+        writeln!(f, "  misaligned {:>9}   off word borders", self.misaligned)?;
+        writeln!(f, "\ntypes")?;
+        let mut types: Vec<(&String, &usize)> = self.types.iter().collect();
+        types.sort_by_key(|(name, count)| (std::cmp::Reverse(**count), *name));
+        let width = types
+            .iter()
+            .map(|(name, _)| name.chars().count())
+            .max()
+            .unwrap_or(0);
+        for (name, count) in types {
+            let percent = 100.0 * share(*count, self.entities);
+            writeln!(f, "  {name:<width$} {count:>9}  {percent:>5.1} %")?;
+        }
+        bars(f, "\nwords in an entity", &self.lengths, 10)?;
+        bars(
+            f,
+            "\nwords in a sentence, up to",
+            &lengths.histogram,
+            usize::MAX,
+        )
+    }
+}
+
+/// A histogram; keys beyond `limit` share the last row.
+fn bars(
+    f: &mut fmt::Formatter<'_>,
+    title: &str,
+    counts: &BTreeMap<usize, usize>,
+    limit: usize,
+) -> fmt::Result {
+    let mut rows: Vec<(String, usize)> = Vec::new();
+    let mut beyond = 0;
+    for (key, count) in counts {
+        if *key > limit {
+            beyond += count;
+        } else {
+            rows.push((key.to_string(), *count));
+        }
+    }
+    if beyond > 0 {
+        rows.push((format!("> {limit}"), beyond));
+    }
+    let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(1);
+    writeln!(f, "{title}")?;
+    for (key, count) in rows {
+        let bar = "#".repeat((count * 40).div_ceil(most));
+        writeln!(f, "  {key:>5} {count:>9}  {bar}")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::{Entity, Misaligned, is_nested};
+    use proptest::prelude::*;
+
+    fn sample() -> Vec<Sentence> {
+        let mut first = Sentence::from_words(["a", "bc", "d", "e"]);
+        first.document = Some("x".to_string());
+        first.entities = vec![
+            Entity::new(0, 3, "A"),
+            Entity::new(1, 2, "B"),
+            Entity::new(3, 4, "A"),
+        ];
+        first.misaligned = vec![Misaligned {
+            start: 3,
+            end: 4,
+            label: "C".to_string(),
+        }];
+        vec![first, Sentence::default()]
+    }
+
+    #[test]
+    fn counts_are_as_the_file_has_them() {
+        let stats = Stats::of(&sample());
+        assert_eq!((stats.sentences, stats.documents, stats.words), (2, 1, 4));
+        assert_eq!((stats.entities, stats.misaligned, stats.nested), (4, 1, 3));
+        assert_eq!(stats.types["A"], 2);
+        assert_eq!(stats.longest_entity(), 3);
+        assert_eq!(stats.sentence_lengths.max, 4);
+        let json = serde_json::to_value(&stats).unwrap();
+        for key in ["sentences", "words", "entities", "nested"] {
+            assert!(json[key].is_u64(), "{key}");
+        }
+        assert!(json["types"]["C"].is_u64());
+        let text = stats.to_string();
+        assert!(
+            text.contains("75.0 %") && text.contains("misaligned"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn nothing_is_no_trouble() {
+        assert_eq!(Stats::of(&[]), Stats::default());
+        assert!(Stats::of(&[]).to_string().contains("sentences"));
+    }
+
+    proptest! {
+        #[test]
+        fn nesting_agrees_with_the_plain_definition(spans in prop::collection::vec((0..12usize, 1..6usize, 0..2usize), 0..9)) {
+            let mut sentence = Sentence::from_words(std::iter::repeat_n("w", 20));
+            for (start, length, label) in spans {
+                let entity = Entity::new(start, start + length, ["A", "B"][label]);
+                if !sentence.entities.contains(&entity) {
+                    sentence.entities.push(entity);
+                }
+            }
+            let plain = sentence.entities.iter().filter(|entity| is_nested(entity, &sentence.entities)).count();
+            prop_assert_eq!(nested(&sentence), plain);
+        }
+    }
+}

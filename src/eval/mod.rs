@@ -1,0 +1,10 @@
+//! How good the found entities are: strict scores, for everything together and for its parts.
+//!
+//! Strict means that an entity counts as found only when both its span and its type are right. Scores are
+//! micro-averaged: entities are counted over the whole corpus before anything is divided.
+
+mod counts;
+mod report;
+
+pub use counts::{Counts, Split};
+pub use report::{LENGTHS, Report};

@@ -1,0 +1,67 @@
+//! One folder per paper. A head turns word states into a loss and into mentions; it knows nothing of files.
+
+pub mod seq_ner;
+pub mod zoo;
+
+use std::fmt::Debug;
+
+use burn::module::{Module, ModuleDisplay};
+use burn::tensor::{Device, Tensor};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::encoder::WordStates;
+use crate::text::{Labels, Mention, Sentence};
+
+/// A model on top of an encoder, as one paper describes it.
+pub trait Head: Module + ModuleDisplay + Debug + Send + Sync + 'static {
+    /// Its name in recipes.
+    const NAME: &'static str;
+
+    /// Every knob; the default is the paper's.
+    type Config: Serialize + DeserializeOwned + Default + Clone + Debug + Send + Sync + 'static;
+
+    /// Targets of a batch as plain data.
+    type Gold: Clone + Debug + Send + 'static;
+
+    /// A head with fresh weights for states of this width.
+    fn init(config: &Self::Config, width: usize, labels: &Labels, device: &Device) -> Self;
+
+    /// True when its mentions may nest or overlap. A flat head learns, and is scored on, the outermost
+    /// entities.
+    fn nested(&self) -> bool;
+
+    /// What the loss compares with. Runs in the data loader's threads; `seed` feeds whatever is drawn at
+    /// random, so that the same step of the same run always draws the same.
+    fn gold(
+        config: &Self::Config,
+        labels: &Labels,
+        sentences: &[&Sentence],
+        seed: u64,
+    ) -> Self::Gold;
+
+    /// The loss of a batch.
+    fn loss(&self, states: &WordStates, gold: &Self::Gold) -> Losses;
+
+    /// The mentions of each sentence, in order of their spans.
+    fn decode(&self, states: &WordStates) -> Vec<Vec<Mention>>;
+}
+
+/// The terms of a loss by name, and their weighted total.
+#[derive(Debug, Clone)]
+pub struct Losses {
+    /// What the optimiser minimises.
+    pub total: Tensor<1>,
+    /// Unweighted terms, for the curves.
+    pub terms: Vec<(&'static str, Tensor<1>)>,
+}
+
+impl Losses {
+    /// A loss of one term.
+    pub fn single(name: &'static str, value: Tensor<1>) -> Self {
+        Self {
+            total: value.clone(),
+            terms: vec![(name, value)],
+        }
+    }
+}

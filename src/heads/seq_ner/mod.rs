@@ -1,0 +1,58 @@
+//! SeqNER: named-entity recognition as tagging, the sequence half of Bundling Learning.
+//!
+//! Each word state `e_i` is scored by one linear layer, `s_i = W e_i + b`, over the 2m+1 tags of m types (0 is
+//! O, 1+2k is B-k, 2+2k is I-k). Two decoders share these emissions:
+//!
+//! * **softmax**: cross-entropy, mean over all real words of the batch; the best tag of each word.
+//! * **CRF**: learned start, end and transition scores; loss −log p(gold), mean over sentences; Viterbi.
+//!
+//! A combiner joins runs of tags to entities. The paper leaves open what an I-k without a B-k or I-k before it
+//! means: *lenient* (our default) opens an entity there, *strict* drops it.
+//!
+//! The authors released no program, so there is no second preset. The paper's dropout stands in front of the
+//! tagger; `word_dropout`, which blanks whole words, is ours and off.
+//!
+//! A tagger is flat: of nested gold it learns the outermost entities.
+
+mod config;
+mod decode;
+mod loss;
+mod network;
+mod target;
+
+pub use config::{Combiner, Config, Decoder};
+pub use decode::combine;
+pub use network::SeqNer;
+pub use target::{Gold, tags};
+
+use burn::tensor::Device;
+
+use super::{Head, Losses};
+use crate::encoder::WordStates;
+use crate::text::{Labels, Mention, Sentence};
+
+impl Head for SeqNer {
+    const NAME: &'static str = "seq_ner";
+    type Config = Config;
+    type Gold = Gold;
+
+    fn init(config: &Config, width: usize, labels: &Labels, device: &Device) -> Self {
+        SeqNer::new(config, width, labels, device)
+    }
+
+    fn nested(&self) -> bool {
+        false
+    }
+
+    fn gold(_: &Config, labels: &Labels, sentences: &[&Sentence], _seed: u64) -> Gold {
+        Gold::new(labels, sentences)
+    }
+
+    fn loss(&self, states: &WordStates, gold: &Gold) -> Losses {
+        loss::loss(self, states, gold)
+    }
+
+    fn decode(&self, states: &WordStates) -> Vec<Vec<Mention>> {
+        decode::decode(self, states)
+    }
+}

@@ -1,0 +1,55 @@
+//! Layers of SeqNER.
+
+use burn::module::Module;
+use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig};
+use burn::tensor::{Device, Distribution, Tensor};
+
+use super::config::{Combiner, Config, Decoder};
+use crate::encoder::WordStates;
+use crate::nn::crf::Crf;
+use crate::text::Labels;
+
+/// The tagging head.
+#[derive(Module, Debug)]
+pub struct SeqNer {
+    /// Word state to tag scores.
+    pub emission: Linear,
+    /// Transition scores, with the CRF decoder.
+    pub crf: Option<Crf>,
+    dropout: Dropout,
+    #[module(skip)]
+    word_dropout: f64,
+    #[module(skip)]
+    pub(super) combiner: Combiner,
+    #[module(skip)]
+    pub(super) labels: Labels,
+}
+
+impl SeqNer {
+    pub(super) fn new(config: &Config, width: usize, labels: &Labels, device: &Device) -> Self {
+        let tags = 2 * labels.len() + 1;
+        Self {
+            emission: LinearConfig::new(width, tags).init(device),
+            crf: (config.decoder == Decoder::Crf).then(|| Crf::new(tags, device)),
+            dropout: DropoutConfig::new(config.dropout).init(),
+            word_dropout: config.word_dropout,
+            combiner: config.combiner,
+            labels: labels.clone(),
+        }
+    }
+
+    /// Tag scores: [batch, words, tags].
+    pub fn emissions(&self, states: &WordStates) -> Tensor<3> {
+        let mut words = self.dropout.forward(states.words.clone());
+        if self.word_dropout > 0.0 && words.device().is_autodiff() {
+            let [batch, count, _] = words.dims();
+            let keep = Tensor::<3>::random(
+                [batch, count, 1],
+                Distribution::Bernoulli(1.0 - self.word_dropout),
+                &words.device(),
+            );
+            words = words * keep;
+        }
+        self.emission.forward(words)
+    }
+}

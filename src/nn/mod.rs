@@ -1,0 +1,4 @@
+//! Layers more than one paper uses.
+
+pub mod crf;
+pub mod host;

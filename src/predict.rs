@@ -1,0 +1,114 @@
+//! Using a model: length-sorted batches in, mentions out, in the order asked.
+
+use std::sync::Arc;
+
+use burn::tensor::Device;
+
+use crate::encoder::EncoderConfig;
+use crate::encoder::batch::PieceBatch;
+use crate::encoder::pieces::{Encoded, Pieces};
+use crate::error::Result;
+use crate::heads::Head;
+use crate::recognizer::Recognizer;
+use crate::text::{Labels, Mention, Sentence};
+
+/// Pieces, padding included, that a prediction batch may hold: long sentences go in small batches.
+const PIECES_PER_BATCH: usize = 4096;
+
+/// The one thing evaluate, predict and analyse know about a model.
+pub trait Tagger: Send + Sync {
+    /// The mentions of each sentence, in order of the sentences.
+    fn tag(&self, sentences: &[Sentence]) -> Result<Vec<Vec<Mention>>>;
+
+    /// The entity types it knows.
+    fn labels(&self) -> &Labels;
+
+    /// True when its mentions may nest.
+    fn nested(&self) -> bool;
+}
+
+/// A trained model with its tokenizer.
+pub struct ModelTagger<H: Head> {
+    model: Recognizer<H>,
+    pieces: Arc<Pieces>,
+    encoder: EncoderConfig,
+    labels: Labels,
+    most: usize,
+}
+
+impl<H: Head> ModelTagger<H> {
+    /// A tagger of a model without a graph.
+    pub fn new(
+        model: Recognizer<H>,
+        pieces: Arc<Pieces>,
+        encoder: EncoderConfig,
+        labels: Labels,
+    ) -> Self {
+        Self {
+            model,
+            pieces,
+            encoder,
+            labels,
+            most: 64,
+        }
+    }
+
+    /// At most so many sentences a batch.
+    pub fn with_batch(mut self, most: usize) -> Self {
+        self.most = most.max(1);
+        self
+    }
+
+    /// The device it works on.
+    pub fn device(&self) -> Device {
+        self.model.device()
+    }
+
+    /// Batches of similar length: at most `most` sentences and `PIECES_PER_BATCH` pieces each.
+    fn plan(&self, encoded: &[Encoded]) -> Vec<Vec<usize>> {
+        let mut order: Vec<usize> = (0..encoded.len()).collect();
+        order.sort_by_key(|index| encoded[*index].ids.len());
+        let mut batches: Vec<Vec<usize>> = Vec::new();
+        for index in order {
+            let pieces = encoded[index].ids.len() + 2;
+            match batches.last_mut() {
+                Some(batch)
+                    if batch.len() < self.most
+                        && (batch.len() + 1) * pieces <= PIECES_PER_BATCH =>
+                {
+                    batch.push(index);
+                }
+                _ => batches.push(vec![index]),
+            }
+        }
+        batches
+    }
+}
+
+impl<H: Head> Tagger for ModelTagger<H> {
+    fn tag(&self, sentences: &[Sentence]) -> Result<Vec<Vec<Mention>>> {
+        let encoded = self.pieces.encode(sentences);
+        let mut mentions = vec![Vec::new(); sentences.len()];
+        for batch in self.plan(&encoded) {
+            let rows: Vec<&Encoded> = batch.iter().map(|index| &encoded[*index]).collect();
+            let pieces = PieceBatch::new(
+                &rows,
+                &self.pieces,
+                self.encoder.transformer.window(),
+                self.encoder.overlap,
+            );
+            for (index, found) in batch.iter().zip(self.model.decode(&pieces)) {
+                mentions[*index] = found;
+            }
+        }
+        Ok(mentions)
+    }
+
+    fn labels(&self) -> &Labels {
+        &self.labels
+    }
+
+    fn nested(&self) -> bool {
+        self.model.head.nested()
+    }
+}

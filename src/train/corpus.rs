@@ -1,0 +1,138 @@
+//! The sentences of a run: found by name or path, limited, split, and checked before a minute is spent on them.
+
+use std::path::PathBuf;
+
+use super::recipe::Recipe;
+use crate::data::registry;
+use crate::data::split::split;
+use crate::data::{self};
+use crate::error::{Error, Result};
+use crate::text::{Labels, Sentence, is_nested};
+use crate::zoo::card;
+
+/// The three parts of a run's data.
+#[derive(Debug)]
+pub struct Corpus {
+    /// Trained on.
+    pub train: Vec<Sentence>,
+    /// Chooses the best checkpoint.
+    pub dev: Vec<Sentence>,
+    /// Reported on.
+    pub test: Vec<Sentence>,
+    /// Types in the training sentences.
+    pub labels: Labels,
+    /// What the model card says of it.
+    pub about: Option<card::Corpus>,
+}
+
+impl Corpus {
+    /// Loads what a recipe asks for.
+    pub fn load(recipe: &Recipe, roots: &[PathBuf]) -> Result<Self> {
+        let data = &recipe.data;
+        let (mut train, mut dev, test, about) = match &data.corpus {
+            Some(name) => named(name, roots)?,
+            None => (
+                data::read_many(&data.train, &data.options)?,
+                data::read_many(&data.dev, &data.options)?,
+                data::read_many(&data.test, &data.options)?,
+                None,
+            ),
+        };
+        if let Some(limit) = data.limit {
+            train.truncate(limit);
+        }
+        if let Some(longest) = data.longest {
+            let before = train.len();
+            train.retain(|sentence| sentence.len() <= longest);
+            if train.len() < before {
+                tracing::warn!(
+                    "{} training sentences are longer than data.longest = {longest} and left out",
+                    before - train.len()
+                );
+            }
+        }
+        if dev.is_empty() && train.len() >= 10 {
+            let mut parts = split(train, &[0.9, 0.1], recipe.train.seed)?.into_iter();
+            train = parts.next().unwrap_or_default();
+            dev = parts.next().unwrap_or_default();
+            tracing::info!(
+                "no dev sentences given: {} of the training sentences are held out, {} stay",
+                dev.len(),
+                train.len()
+            );
+        }
+        let labels = Labels::of(&train);
+        let corpus = Self {
+            train,
+            dev,
+            test,
+            labels,
+            about,
+        };
+        corpus.check()?;
+        Ok(corpus)
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.train.is_empty() {
+            return Err(Error::Config(
+                "there are no training sentences; look at [data] in the recipe, and try `nerzoo data stats` on the file"
+                    .into(),
+            ));
+        }
+        if self.labels.is_empty() {
+            return Err(Error::Config(
+                "no training sentence has an entity; `nerzoo data check` on the file shows what was read".into(),
+            ));
+        }
+        for (name, part) in [("dev", &self.dev), ("test", &self.test)] {
+            let unknown: Vec<String> = Labels::of(part)
+                .names()
+                .iter()
+                .filter(|label| self.labels.index(label).is_none())
+                .cloned()
+                .collect();
+            if !unknown.is_empty() {
+                tracing::warn!(
+                    "{name} has types that training never shows, so they cannot be found: {}",
+                    unknown.join(", ")
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// How many training entities a flat model cannot learn, because they lie in or across others.
+    pub fn nested(&self) -> usize {
+        self.train
+            .iter()
+            .map(|sentence| {
+                let all = &sentence.entities;
+                all.iter().filter(|entity| is_nested(entity, all)).count()
+            })
+            .sum()
+    }
+}
+
+type Parts = (
+    Vec<Sentence>,
+    Vec<Sentence>,
+    Vec<Sentence>,
+    Option<card::Corpus>,
+);
+
+fn named(name: &str, roots: &[PathBuf]) -> Result<Parts> {
+    let dataset = registry::find(name, roots)?;
+    let names: Vec<String> = dataset.splits().map(String::from).collect();
+    let part = |split: &str| match names.iter().any(|name| name == split) {
+        true => dataset.load(split),
+        false => Ok(Vec::new()),
+    };
+    let about = card::Corpus {
+        title: dataset.about.title.clone(),
+        language: dataset.about.language.clone(),
+        licence: dataset.about.licence.clone(),
+        source: dataset.about.source.clone(),
+    };
+    Ok((part("train")?, part("dev")?, part("test")?, Some(about)))
+}

@@ -1,0 +1,387 @@
+//! A run from recipe to bundle.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use burn::tensor::Device;
+use burn::train::logger::InMemoryMetricLogger;
+use burn::train::{Interrupter, Learner, SupervisedTraining, TrainingStrategy};
+use serde_json::{Value, json};
+
+use super::batches::{Kitchen, Loader, Prepared};
+use super::corpus::Corpus;
+use super::optimizer::{optimizer, scheduler};
+use super::progress::{Quiet, Reporter};
+use super::recipe::Recipe;
+use super::resume::{Checkpoints, Lock, State, WheneverAsked};
+use super::step::{Loss, SpanF1};
+use super::strategy::ExactTraining;
+use crate::encoder::pieces::Pieces;
+use crate::encoder::{EncoderConfig, load};
+use crate::error::{Error, Result};
+use crate::eval::Report;
+use crate::heads::Head;
+use crate::predict::{ModelTagger, Tagger};
+use crate::recognizer::Recognizer;
+use crate::text::Sentence;
+use crate::zoo::{bundle, card};
+
+/// What to run and where.
+pub struct Launch {
+    /// The recipe.
+    pub recipe: Recipe,
+    /// The run's folder.
+    pub out: PathBuf,
+    /// Go on from the newest checkpoint.
+    pub resume: bool,
+    /// The device.
+    pub device: Device,
+    /// Where corpora are looked for.
+    pub roots: Vec<PathBuf>,
+    /// Lines instead of the terminal display.
+    pub plain: bool,
+    /// No output at all.
+    pub silent: bool,
+    /// Weights of the bundle in half precision.
+    pub half: bool,
+    /// The command line, for the card.
+    pub command: String,
+    /// Stops the run when asked.
+    pub interrupter: Interrupter,
+}
+
+/// A run that has come to its end.
+pub struct Finished {
+    /// The best model.
+    pub tagger: Box<dyn Tagger>,
+    /// Scores on dev, when there is one.
+    pub dev: Option<Report>,
+    /// Scores on test, when there is one.
+    pub test: Option<Report>,
+    /// Where the run stood.
+    pub state: State,
+}
+
+/// A run's parts, once everything is read.
+struct Run<H: Head> {
+    recipe: Recipe,
+    head: H::Config,
+    corpus: Corpus,
+    pieces: Arc<Pieces>,
+    encoder: EncoderConfig,
+    pretrained: Option<PathBuf>,
+}
+
+/// Trains, evaluates and writes the bundle into the run's folder.
+pub fn launch<H: Head>(launch: &Launch) -> Result<Finished> {
+    let head: H::Config = launch.recipe.head_config()?;
+    let recipe = launch.recipe.with_head(&head)?;
+    fs::create_dir_all(&launch.out).map_err(|source| Error::io(&launch.out, source))?;
+    let _lock = Lock::take(&launch.out)?;
+    let state = enter(launch, &recipe)?;
+    let corpus = Corpus::load(&recipe, &launch.roots)?;
+    let run = Run::<H>::prepare(recipe, head, corpus)?;
+    run.write_description(&launch.out)?;
+    let state = run.train(launch, state)?;
+    run.finish(launch, state)
+}
+
+/// Looks at the folder: a fresh start, or the state to go on from.
+fn enter(launch: &Launch, recipe: &Recipe) -> Result<Option<State>> {
+    let path = launch.out.join("recipe.toml");
+    let text = recipe.to_toml()?;
+    if !path.is_file() {
+        fs::write(&path, text).map_err(|source| Error::io(&path, source))?;
+        return Ok(None);
+    }
+    if !launch.resume {
+        return Err(Error::bundle(
+            &launch.out,
+            "this folder already holds a run; add --resume to go on with it, or give another --out",
+        ));
+    }
+    let before = Recipe::read(&path, &[])?;
+    if before != *recipe {
+        return Err(Error::bundle(
+            &path,
+            format!(
+                "the recipe differs from the one this run was started with ({}); resume with the same recipe and \
+                 --set, or start anew with another --out",
+                difference(&before.to_toml()?, &text)
+            ),
+        ));
+    }
+    let state = Checkpoints::open(&launch.out)?.newest()?;
+    if state.is_none() {
+        tracing::warn!("no checkpoint to resume from yet: starting from the beginning");
+    }
+    Ok(state)
+}
+
+/// The first line in which two recipes differ.
+fn difference(before: &str, now: &str) -> String {
+    let pair = before.lines().zip(now.lines()).find(|(a, b)| a != b);
+    match pair {
+        Some((before, now)) => format!("it had `{before}`, now `{now}`"),
+        None => "one has more settings than the other".into(),
+    }
+}
+
+impl<H: Head> Run<H> {
+    fn prepare(recipe: Recipe, head: H::Config, corpus: Corpus) -> Result<Self> {
+        let choice = &recipe.encoder;
+        let (pieces, transformer, pretrained) = match &choice.pretrained {
+            Some(name) => {
+                let folder = load::find(name)?;
+                let mut config = load::config(&folder)?;
+                if let Some(dropout) = choice.dropout {
+                    config.dropout = dropout;
+                    config.attention_dropout = dropout;
+                }
+                (Pieces::from_folder(&folder)?, config, Some(folder))
+            }
+            None => {
+                let scratch = choice.scratch.clone().unwrap_or_default();
+                let pieces = Pieces::train(&corpus.train, scratch.vocabulary, scratch.lowercase)?;
+                let config = scratch.transformer(pieces.vocabulary());
+                (pieces, config, None)
+            }
+        };
+        if transformer.width % transformer.heads != 0 {
+            return Err(Error::Config(format!(
+                "the encoder's width {} is not a multiple of its {} attention heads",
+                transformer.width, transformer.heads
+            )));
+        }
+        let encoder = EncoderConfig {
+            transformer,
+            pooling: choice.pooling,
+            layers: choice.layers,
+            overlap: choice.overlap,
+        };
+        Ok(Self {
+            recipe,
+            head,
+            corpus,
+            pieces: Arc::new(pieces),
+            encoder,
+            pretrained,
+        })
+    }
+
+    /// What evaluate needs of a run that is not finished.
+    fn write_description(&self, out: &Path) -> Result<()> {
+        let path = out.join("config.json");
+        let json = serde_json::to_string_pretty(&self.config()).expect("a config is plain data");
+        fs::write(&path, json).map_err(|source| Error::io(&path, source))?;
+        self.pieces.save(&out.join("tokenizer.json"))
+    }
+
+    fn config(&self) -> bundle::Config {
+        bundle::Config::new::<H>(&self.head, &self.corpus.labels, &self.encoder)
+    }
+
+    fn kitchen(&self, sentences: &[Sentence], batch: usize) -> Kitchen<H> {
+        Kitchen {
+            corpus: Prepared {
+                sentences: sentences.to_vec(),
+                encoded: self.pieces.encode(sentences),
+            },
+            pieces: self.pieces.clone(),
+            window: self.encoder.transformer.window(),
+            overlap: self.encoder.overlap,
+            head: self.head.clone(),
+            labels: self.corpus.labels.clone(),
+            batch,
+            seed: self.recipe.train.seed,
+            freeze_encoder: self.recipe.train.freeze_encoder,
+        }
+    }
+
+    /// The model as it is before the first step.
+    fn model(&self, device: &Device) -> Result<Recognizer<H>> {
+        device.seed(self.recipe.train.seed);
+        let mut model =
+            Recognizer::<H>::new(&self.encoder, &self.head, &self.corpus.labels, device);
+        if let Some(folder) = &self.pretrained {
+            load::weights(&mut model.encoder.transformer, folder)?;
+        }
+        Ok(model)
+    }
+
+    fn train(&self, launch: &Launch, before: Option<State>) -> Result<State> {
+        let resumed = before.is_some();
+        let state = before.unwrap_or(State {
+            epoch: 1,
+            ..State::default()
+        });
+        if state.finished {
+            return Ok(state);
+        }
+        let settings = &self.recipe.train;
+        let device = launch.device.clone().autodiff();
+        let model = self.model(&device)?;
+        let train = Loader::new(Arc::new(self.kitchen(&self.corpus.train, settings.batch)));
+        let valid = Loader::new(Arc::new(self.kitchen(&self.corpus.dev, 2 * settings.batch)));
+        self.describe(launch, &model, &train);
+        let batches = train.kitchen().batches();
+        let (optimizer, scale) = optimizer(settings);
+        let steps = settings.epochs * batches.div_ceil(settings.accumulate);
+        let learner = Learner::new(model, optimizer, scheduler(settings, steps));
+        let checkpoints = Checkpoints::open(&launch.out)?;
+        let strategy = Arc::new(ExactTraining {
+            train: settings.clone(),
+            device,
+            loader: train.clone(),
+            has_dev: !self.corpus.dev.is_empty(),
+            state: Mutex::new(state),
+            resumed,
+            checkpoints: checkpoints.clone(),
+            scale,
+            reporter: Mutex::new(Reporter::new(
+                launch.silent || !launch.plain,
+                settings.report_seconds,
+                settings.epochs,
+                batches,
+            )),
+            problem: Mutex::new(None),
+        });
+        let mut training = SupervisedTraining::new(&launch.out, Arc::new(train), Arc::new(valid))
+            .metric_train_numeric(Loss::default())
+            .metric_valid_numeric(Loss::default())
+            .metric_valid_numeric(SpanF1::default())
+            .with_metric_logger(InMemoryMetricLogger::default())
+            .with_application_logger(None)
+            .with_custom_checkpointers(
+                checkpoints.part(0),
+                checkpoints.part(1),
+                checkpoints.part(2),
+            )
+            .with_checkpointing_strategy(WheneverAsked)
+            .with_interrupter(launch.interrupter.clone())
+            .with_training_strategy(TrainingStrategy::Custom(strategy.clone()))
+            .num_epochs(settings.epochs);
+        if launch.plain || launch.silent {
+            training = training.renderer(Box::new(Quiet));
+        }
+        let result = training.launch(learner);
+        if let Some(problem) = strategy.problem.lock().expect("no other thread").take() {
+            return Err(problem);
+        }
+        if let Some(problem) = result.error {
+            return Err(Error::Training(problem.to_string()));
+        }
+        let state = strategy.state.lock().expect("no other thread").clone();
+        state.curves.write(&launch.out)?;
+        if result.interrupted.is_some() && !state.finished {
+            return Err(Error::Interrupted(format!(
+                "stopped after step {}; everything up to there is saved, go on with --resume --out {}",
+                state.step,
+                launch.out.display()
+            )));
+        }
+        Ok(state)
+    }
+
+    fn describe(&self, launch: &Launch, model: &Recognizer<H>, train: &Loader<H>) {
+        if launch.silent {
+            return;
+        }
+        let corpus = &self.corpus;
+        println!(
+            "{} on {} training, {} dev and {} test sentences; {} types: {}",
+            H::NAME,
+            corpus.train.len(),
+            corpus.dev.len(),
+            corpus.test.len(),
+            corpus.labels.len(),
+            corpus.labels.names().join(", ")
+        );
+        let nested = corpus.nested();
+        if nested > 0 && !model.head.nested() {
+            println!(
+                "this head is flat: it learns, and is chosen by, the outermost entities ({nested} training entities nest)"
+            );
+        }
+        println!(
+            "{} parameters, {} batches an epoch, run folder {}",
+            burn::module::Module::num_params(model),
+            train.kitchen().batches(),
+            launch.out.display()
+        );
+    }
+
+    /// Evaluates the best checkpoint and writes the bundle.
+    fn finish(&self, launch: &Launch, state: State) -> Result<Finished> {
+        let device = launch.device.clone().inner();
+        let fresh = Recognizer::<H>::new(&self.encoder, &self.head, &self.corpus.labels, &device);
+        let checkpoint = Checkpoints::open(&launch.out)?.step_folder(state.best_step);
+        let model = bundle::restore(fresh, &checkpoint)?;
+        let tagger = ModelTagger::new(
+            model.clone(),
+            self.pieces.clone(),
+            self.encoder.clone(),
+            self.corpus.labels.clone(),
+        );
+        let score = |sentences: &[Sentence]| match sentences.is_empty() {
+            true => Ok(None),
+            false => evaluate(&tagger, sentences).map(Some),
+        };
+        let dev = score(&self.corpus.dev)?;
+        let test = score(&self.corpus.test)?;
+        let metrics = self.metrics(&state, dev.as_ref(), test.as_ref());
+        let card = card::card(&card::Facts {
+            recipe: &self.recipe,
+            labels: &self.corpus.labels,
+            corpus: self.corpus.about.clone(),
+            metrics: &metrics,
+            command: &launch.command,
+            nested: model.head.nested(),
+        });
+        bundle::write(
+            &launch.out,
+            &bundle::Contents {
+                model: &model,
+                config: self.config(),
+                pieces: &self.pieces,
+                recipe: self.recipe.to_toml()?,
+                metrics,
+                card,
+                half: launch.half,
+            },
+        )?;
+        Ok(Finished {
+            tagger: Box::new(tagger),
+            dev,
+            test,
+            state,
+        })
+    }
+
+    fn metrics(&self, state: &State, dev: Option<&Report>, test: Option<&Report>) -> Value {
+        json!({
+            "dev": dev.map(Report::to_json),
+            "test": test.map(Report::to_json),
+            "best_step": state.best_step,
+            "steps": state.step,
+            "seconds": state.seconds,
+            "curves": state.curves,
+        })
+    }
+}
+
+/// A tagger's scores on sentences with gold.
+pub fn evaluate(tagger: &dyn Tagger, sentences: &[Sentence]) -> Result<Report> {
+    let mentions = tagger.tag(sentences)?;
+    let mut report = Report::of(
+        sentences
+            .iter()
+            .map(|sentence| sentence.entities.as_slice())
+            .zip(mentions.iter().map(Vec::as_slice)),
+    );
+    for entity in sentences.iter().flat_map(|sentence| &sentence.misaligned) {
+        report.add_unreachable(&entity.label, 1);
+    }
+    Ok(report)
+}

@@ -1,0 +1,316 @@
+//! AdamW in one pass over each tensor, parameter groups, warm-up, and clipping by the norm of all gradients.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use burn::module::{Module, ModuleVisitor, Param, ParamGroup};
+use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
+use burn::optim::lr_scheduler::{LrScheduler, LrSchedulerRecord};
+use burn::optim::{
+    AdamWState, AdaptiveMomentumState, GradientsParams, LearningRate, ModuleOptimizer, Optimizer,
+};
+use burn::tensor::{Device, Tensor, TensorData};
+use rayon::prelude::*;
+
+use super::recipe::Train;
+
+/// Numbers a thread takes at once. Fixed, so that sums do not depend on the number of threads.
+const CHUNK: usize = 1 << 15;
+
+/// A factor for all gradients of the next step, set between backward pass and update.
+#[derive(Debug, Clone)]
+pub struct GradientScale(Arc<AtomicU32>);
+
+impl GradientScale {
+    fn new() -> Self {
+        Self(Arc::new(AtomicU32::new(1f32.to_bits())))
+    }
+
+    /// Sets the factor.
+    pub fn set(&self, factor: f32) {
+        self.0.store(factor.to_bits(), Ordering::Relaxed);
+    }
+
+    fn get(&self) -> f32 {
+        f32::from_bits(self.0.load(Ordering::Relaxed))
+    }
+}
+
+/// AdamW (Loshchilov and Hutter) with its arithmetic as in PyTorch.
+#[derive(Debug, Clone)]
+pub struct AdamW {
+    beta_1: f32,
+    beta_2: f32,
+    epsilon: f32,
+    weight_decay: f32,
+    scale: GradientScale,
+}
+
+impl AdamW {
+    fn new(train: &Train, weight_decay: f64, scale: &GradientScale) -> Self {
+        Self {
+            beta_1: 0.9,
+            beta_2: 0.999,
+            epsilon: train.epsilon as f32,
+            weight_decay: weight_decay as f32,
+            scale: scale.clone(),
+        }
+    }
+}
+
+impl Optimizer for AdamW {
+    type State<const D: usize> = AdamWState<D>;
+
+    fn step<const D: usize>(
+        &self,
+        rate: LearningRate,
+        tensor: Tensor<D>,
+        gradient: Tensor<D>,
+        state: Option<AdamWState<D>>,
+    ) -> (Tensor<D>, Option<AdamWState<D>>) {
+        let device = tensor.device();
+        let state = state.map_or_else(
+            || AdaptiveMomentumState {
+                time: 0,
+                moment_1: Tensor::zeros(tensor.dims(), &device),
+                moment_2: Tensor::zeros(tensor.dims(), &device),
+                max_moment_2: None,
+            },
+            |state| state.momentum,
+        );
+        let time = state.time + 1;
+        let constants = Constants {
+            beta_1: self.beta_1,
+            beta_2: self.beta_2,
+            scale: self.scale.get(),
+            keep: 1.0 - rate as f32 * self.weight_decay,
+            step: (rate / (1.0 - (self.beta_1 as f64).powi(time as i32))) as f32,
+            root: (1.0 - (self.beta_2 as f64).powi(time as i32)).sqrt() as f32,
+            epsilon: self.epsilon,
+        };
+        let (tensor, moment_1, moment_2) = if on_host(&device) {
+            constants.one_pass(tensor, gradient, state.moment_1, state.moment_2)
+        } else {
+            constants.by_tensors(tensor, gradient, state.moment_1, state.moment_2)
+        };
+        let momentum = AdaptiveMomentumState {
+            time,
+            moment_1,
+            moment_2,
+            max_moment_2: None,
+        };
+        (tensor, Some(AdamWState { momentum }))
+    }
+
+    fn to_device<const D: usize>(mut state: AdamWState<D>, device: &Device) -> AdamWState<D> {
+        state.momentum = state.momentum.to_device(device);
+        state
+    }
+}
+
+/// Whether a device's numbers can be had without a transfer.
+fn on_host(device: &Device) -> bool {
+    *device == Device::flex()
+}
+
+/// One step's numbers, the same for every element.
+struct Constants {
+    beta_1: f32,
+    beta_2: f32,
+    scale: f32,
+    keep: f32,
+    step: f32,
+    root: f32,
+    epsilon: f32,
+}
+
+impl Constants {
+    fn by_tensors<const D: usize>(
+        &self,
+        tensor: Tensor<D>,
+        gradient: Tensor<D>,
+        moment_1: Tensor<D>,
+        moment_2: Tensor<D>,
+    ) -> (Tensor<D>, Tensor<D>, Tensor<D>) {
+        let gradient = gradient * self.scale;
+        let moment_1 = moment_1 * self.beta_1 + gradient.clone() * (1.0 - self.beta_1);
+        let moment_2 = moment_2 * self.beta_2 + gradient.square() * (1.0 - self.beta_2);
+        let divisor = moment_2.clone().sqrt() / self.root + self.epsilon;
+        let tensor = tensor * self.keep - moment_1.clone() / divisor * self.step;
+        (tensor, moment_1, moment_2)
+    }
+
+    fn one_pass<const D: usize>(
+        &self,
+        tensor: Tensor<D>,
+        gradient: Tensor<D>,
+        moment_1: Tensor<D>,
+        moment_2: Tensor<D>,
+    ) -> (Tensor<D>, Tensor<D>, Tensor<D>) {
+        let device = tensor.device();
+        let [mut tensor, gradient, mut moment_1, mut moment_2] =
+            [tensor, gradient, moment_1, moment_2].map(Tensor::into_data);
+        tensor
+            .as_mut_slice::<f32>()
+            .expect("parameters are f32")
+            .par_chunks_mut(CHUNK)
+            .zip(gradient.as_slice::<f32>().expect("f32").par_chunks(CHUNK))
+            .zip(moment_1.as_mut_slice::<f32>().expect("f32").par_chunks_mut(CHUNK))
+            .zip(moment_2.as_mut_slice::<f32>().expect("f32").par_chunks_mut(CHUNK))
+            .for_each(|(((values, gradients), firsts), seconds)| {
+                self.update(values, gradients, firsts, seconds)
+            });
+        let back = |data: TensorData| Tensor::from_data(data, &device);
+        (back(tensor), back(moment_1), back(moment_2))
+    }
+
+    fn update(&self, values: &mut [f32], gradients: &[f32], firsts: &mut [f32], seconds: &mut [f32]) {
+        let (one, two) = (1.0 - self.beta_1, 1.0 - self.beta_2);
+        for (((value, gradient), first), second) in
+            values.iter_mut().zip(gradients).zip(firsts).zip(seconds)
+        {
+            let gradient = gradient * self.scale;
+            *first = *first * self.beta_1 + gradient * one;
+            *second = *second * self.beta_2 + gradient * gradient * two;
+            *value = *value * self.keep - self.step * *first / (second.sqrt() / self.root + self.epsilon);
+        }
+    }
+}
+
+/// The optimiser of a run: weight decay everywhere but on biases and norms.
+pub fn optimizer(train: &Train) -> (ModuleOptimizer, GradientScale) {
+    let scale = GradientScale::new();
+    let plain = ParamGroup::from_regex(r"(^|\.)(bias|gamma|beta)$").expect("a valid pattern");
+    let optimizer = ModuleOptimizer::from(AdamW::new(train, train.weight_decay, &scale))
+        .with_group(plain, AdamW::new(train, 0.0, &scale), None);
+    (optimizer, scale)
+}
+
+/// Linear warm-up to a peak, then linear decay to 0 over the steps of a run.
+#[derive(Debug, Clone)]
+pub struct WarmUp {
+    peak: f64,
+    rising: usize,
+    total: usize,
+    step: usize,
+}
+
+impl LrScheduler for WarmUp {
+    fn step(&mut self) -> LearningRate {
+        let step = self.step as f64;
+        self.step += 1;
+        if self.step <= self.rising {
+            self.peak * (step / self.rising as f64)
+        } else {
+            let left = self.total.saturating_sub(self.step - 1) as f64;
+            self.peak * left / (self.total.saturating_sub(self.rising).max(1)) as f64
+        }
+    }
+
+    fn to_record(&self) -> LrSchedulerRecord {
+        LrSchedulerRecord::new().with_scalar("step", self.step)
+    }
+
+    fn load_record(&mut self, record: LrSchedulerRecord) {
+        if let Some(step) = record.scalar("step") {
+            self.step = step;
+        }
+    }
+}
+
+/// The learning rates of a run of `total` steps: one for all, or the head with its own.
+pub fn scheduler(train: &Train, total: usize) -> ModuleLrScheduler {
+    let warm_up = |peak| WarmUp {
+        peak,
+        rising: (train.warm_up * total as f64) as usize,
+        total,
+        step: 0,
+    };
+    let scheduler = ModuleLrScheduler::new(warm_up(train.learning_rate));
+    match train.head_learning_rate {
+        Some(rate) => scheduler.with_group(
+            ParamGroup::from_regex(r"^head\.").expect("a valid pattern"),
+            warm_up(rate),
+        ),
+        None => scheduler,
+    }
+}
+
+/// The length of all gradients together.
+pub fn gradient_norm<M: Module>(model: &M, gradients: &GradientsParams) -> f64 {
+    struct Norm<'a> {
+        gradients: &'a GradientsParams,
+        squares: f64,
+    }
+    impl ModuleVisitor for Norm<'_> {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            if let Some(gradient) = self.gradients.get::<D>(param.id) {
+                self.squares += squares(gradient);
+            }
+        }
+    }
+    let mut norm = Norm {
+        gradients,
+        squares: 0.0,
+    };
+    model.visit(&mut norm);
+    norm.squares.sqrt()
+}
+
+fn squares<const D: usize>(gradient: Tensor<D>) -> f64 {
+    let sum = gradient.clone().reshape([-1]).dot(gradient.reshape([-1]));
+    sum.into_scalar::<f32>() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_rises_and_falls() {
+        let mut schedule = WarmUp {
+            peak: 1.0,
+            rising: 2,
+            total: 6,
+            step: 0,
+        };
+        let rates: Vec<f64> = (0..7).map(|_| schedule.step()).collect();
+        assert_eq!(rates, [0.0, 0.5, 1.0, 0.75, 0.5, 0.25, 0.0]);
+        let mut resumed = WarmUp {
+            step: 0,
+            ..schedule.clone()
+        };
+        resumed.load_record(WarmUp { step: 3, ..schedule }.to_record());
+        assert_eq!(resumed.step(), 0.75);
+    }
+
+    /// Numbers of torch.optim.AdamW: lr 0.1, weight decay 0.5, two steps of gradients (0.3, -2), (-0.1, 1).
+    #[test]
+    fn steps_are_pytorchs() {
+        for device in [Device::flex(), crate::device::parse("ndarray").unwrap()] {
+            let train = Train::default();
+            let adamw = AdamW::new(&train, 0.5, &GradientScale::new());
+            let tensor = Tensor::<1>::from_floats([1.0, -1.0], &device);
+            let first = Tensor::from_floats([0.3, -2.0], &device);
+            let (tensor, state) = adamw.step(0.1, tensor, first, None);
+            let second = Tensor::from_floats([-0.1, 1.0], &device);
+            let (tensor, _) = adamw.step(0.1, tensor, second, state);
+            let found = crate::nn::host::floats(tensor);
+            // By hand: after step 1 both move by lr towards -sign(g); step 2 by lr·m̂/√v̂.
+            let expected = |start: f64, gradients: [f64; 2]| {
+                let (mut value, mut m, mut v) = (start, 0.0, 0.0);
+                for (index, gradient) in gradients.into_iter().enumerate() {
+                    let time = index as i32 + 1;
+                    m = 0.9 * m + 0.1 * gradient;
+                    v = 0.999 * v + 0.001 * gradient * gradient;
+                    value -= 0.1 * 0.5 * value;
+                    let corrected = v / (1.0 - 0.999f64.powi(time));
+                    value -= 0.1 * (m / (1.0 - 0.9f64.powi(time))) / (corrected.sqrt() + 1e-8);
+                }
+                value
+            };
+            assert!((found[0] as f64 - expected(1.0, [0.3, -0.1])).abs() < 1e-6);
+            assert!((found[1] as f64 - expected(-1.0, [-2.0, 1.0])).abs() < 1e-6);
+        }
+    }
+}

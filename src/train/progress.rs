@@ -1,0 +1,147 @@
+//! Progress for pipes and logs: one line every few seconds. On a terminal Burn's own display shows it.
+
+use std::time::{Duration, Instant};
+
+use burn::train::logger::{EvaluationProgressLogger, TrainingProgressLogger};
+use burn::train::metric::MetricDefinition;
+use burn::train::renderer::{
+    EvaluationName, MetricState, MetricsRenderer, MetricsRendererEvaluation,
+    MetricsRendererTraining,
+};
+
+use super::resume::State;
+
+/// Writes lines about a run to standard output.
+#[derive(Debug)]
+pub struct Reporter {
+    silent: bool,
+    every: Duration,
+    last: Instant,
+    epochs: usize,
+    batches: usize,
+    sentences_since: usize,
+}
+
+impl Reporter {
+    /// A reporter for a run of `epochs` times `batches`; a silent one says nothing.
+    pub fn new(silent: bool, seconds: f64, epochs: usize, batches: usize) -> Self {
+        Self {
+            silent,
+            every: Duration::from_secs_f64(seconds.max(0.0)),
+            last: Instant::now(),
+            epochs,
+            batches,
+            sentences_since: 0,
+        }
+    }
+
+    /// After a batch.
+    pub fn step(&mut self, state: &State, sentences: usize, rate: f64) {
+        self.sentences_since += sentences;
+        let elapsed = self.last.elapsed();
+        if self.silent || elapsed < self.every {
+            return;
+        }
+        let done = (state.epoch - 1) * self.batches + state.batch;
+        let left = (self.epochs * self.batches).saturating_sub(done);
+        let eta = state.seconds / done.max(1) as f64 * left as f64;
+        let f1 = match state.curves.best().and_then(|best| best.dev_f1) {
+            Some(f1) => format!("  best dev F1 {:.2}", 100.0 * f1),
+            None => String::new(),
+        };
+        println!(
+            "epoch {}/{}  batch {}/{}  loss {:.4}{f1}  {:.1} sentences/s  rate {rate:.2e}  ETA {}",
+            state.epoch,
+            self.epochs,
+            state.batch,
+            self.batches,
+            state.loss_sum / state.loss_sentences.max(1) as f64,
+            self.sentences_since as f64 / elapsed.as_secs_f64().max(1e-9),
+            clock(eta),
+        );
+        self.last = Instant::now();
+        self.sentences_since = 0;
+    }
+
+    /// After an epoch.
+    pub fn epoch(&mut self, state: &State) {
+        let Some(point) = state.curves.points.last().filter(|_| !self.silent) else {
+            return;
+        };
+        let dev = match (point.dev_loss, point.dev_precision, point.dev_recall, point.dev_f1) {
+            (Some(loss), Some(precision), Some(recall), Some(f1)) => format!(
+                "  dev loss {loss:.4}  P {:.2}  R {:.2}  F1 {:.2}{}",
+                100.0 * precision,
+                100.0 * recall,
+                100.0 * f1,
+                if state.best_step == point.step { "  (best)" } else { "" }
+            ),
+            _ => "  (no dev sentences)".into(),
+        };
+        println!(
+            "epoch {}/{} done in {}  train loss {:.4}{dev}",
+            point.epoch,
+            self.epochs,
+            clock(point.seconds),
+            point.train_loss,
+        );
+        self.last = Instant::now();
+        self.sentences_since = 0;
+    }
+}
+
+/// Seconds as `1h02m`, `3m07s` or `12s`.
+pub fn clock(seconds: f64) -> String {
+    let seconds = seconds.max(0.0).round() as u64;
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        _ => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+/// Burn's display when the output is no terminal: nothing, for the reporter speaks.
+pub struct Quiet;
+
+impl MetricsRendererTraining for Quiet {
+    fn update_train(&mut self, _: MetricState) {}
+    fn update_valid(&mut self, _: MetricState) {}
+}
+
+impl MetricsRendererEvaluation for Quiet {
+    fn update_test(&mut self, _: EvaluationName, _: MetricState) {}
+}
+
+impl TrainingProgressLogger for Quiet {
+    fn start(&mut self, _: usize, _: usize, _: Option<usize>, _: Option<&str>) {}
+    fn update_epoch(&mut self, _: usize) {}
+    fn start_split(&mut self, _: &str, _: usize) {}
+    fn update_split(&mut self, _: usize) {}
+    fn end_split(&mut self) {}
+    fn end(&mut self) {}
+    fn log_event_training(&mut self, _: String) {}
+}
+
+impl EvaluationProgressLogger for Quiet {
+    fn start_global_progress(&mut self, _: usize) {}
+    fn start_test(&mut self, _: &str, _: usize) {}
+    fn update_test_progress(&mut self, _: usize) {}
+    fn end_test(&mut self) {}
+    fn end_global_progress(&mut self) {}
+    fn log_event_evaluation(&mut self, _: String) {}
+}
+
+impl MetricsRenderer for Quiet {
+    fn manual_close(&mut self) {}
+    fn register_metric(&mut self, _: MetricDefinition) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::clock;
+
+    #[test]
+    fn clocks_read_well() {
+        assert_eq!([9.6, 187.0, 3720.0].map(clock), ["10s", "3m07s", "1h02m"]);
+    }
+}

@@ -1,0 +1,353 @@
+//! A recipe is a run: one TOML file fixes data, encoder, head, optimiser, schedule and seed.
+
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+
+use crate::data;
+use crate::encoder::{Layers, Pooling, Scratch};
+use crate::error::{Error, Result, nearest};
+
+/// Everything a run depends on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recipe {
+    /// One line on what this run is for.
+    #[serde(default)]
+    pub about: String,
+    /// Where the sentences come from.
+    pub data: Data,
+    /// What turns words into states.
+    #[serde(default)]
+    pub encoder: EncoderChoice,
+    /// `name` and the knobs of that head.
+    pub head: Table,
+    /// How it is trained.
+    #[serde(default)]
+    pub train: Train,
+    /// A text to tag when training is done, to show what the model does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<String>,
+    /// What the paper reports for this set-up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paper: Option<Reported>,
+}
+
+/// The sentences of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Data {
+    /// The name of a corpus; its dataset.toml says which files are which split.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub corpus: Option<String>,
+    /// Files to train on, instead of a corpus.
+    pub train: Vec<PathBuf>,
+    /// Files to choose the best checkpoint with. Without any, a tenth of `train` is held out.
+    pub dev: Vec<PathBuf>,
+    /// Files to report on.
+    pub test: Vec<PathBuf>,
+    /// Only the first so many training sentences.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+    /// Leave out training sentences with more words than this; how many is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub longest: Option<usize>,
+    /// How to read the files.
+    pub options: data::Options,
+}
+
+/// Which encoder: a pretrained one by folder or name, or a fresh one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EncoderChoice {
+    /// A folder in the Hugging Face layout, or a name to look up. Without it the encoder starts from scratch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pretrained: Option<String>,
+    /// The licence of the pretrained weights, for the model card.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub licence: Option<String>,
+    /// How a word's pieces become its state.
+    pub pooling: Pooling,
+    /// Which layers are read.
+    pub layers: Layers,
+    /// Dropout inside a pretrained transformer; without it the model's own value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropout: Option<f64>,
+    /// Pieces that neighbouring windows of a long sentence share.
+    pub overlap: usize,
+    /// Sizes of an encoder trained from scratch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scratch: Option<Scratch>,
+}
+
+impl Default for EncoderChoice {
+    fn default() -> Self {
+        Self {
+            pretrained: None,
+            licence: None,
+            pooling: Pooling::Max,
+            layers: Layers::Last,
+            dropout: None,
+            overlap: 64,
+            scratch: None,
+        }
+    }
+}
+
+/// How a run is trained.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Train {
+    /// Everything random follows from it.
+    pub seed: u64,
+    /// Passes over the training sentences.
+    pub epochs: usize,
+    /// Sentences a batch.
+    pub batch: usize,
+    /// Batches whose gradients are averaged into one step.
+    pub accumulate: usize,
+    /// Highest learning rate.
+    pub learning_rate: f64,
+    /// The head's own highest learning rate, when it differs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head_learning_rate: Option<f64>,
+    /// Share of the steps in which the rate rises to its highest; then it falls to 0 on a line.
+    pub warm_up: f64,
+    /// Decoupled weight decay; biases and norms have none.
+    pub weight_decay: f64,
+    /// AdamW's epsilon.
+    pub epsilon: f64,
+    /// Longest gradient over all parameters together; longer ones are scaled down to it. 0 for no limit.
+    pub clip: f64,
+    /// Epochs at the start in which the encoder's weights stay as they are.
+    pub freeze_encoder: usize,
+    /// Epochs without a better dev F1 after which training stops. 0 for never.
+    pub patience: usize,
+    /// Minutes between checkpoints inside an epoch; there is always one at its end.
+    pub checkpoint_minutes: f64,
+    /// Seconds between lines of progress when the output is no terminal.
+    pub report_seconds: f64,
+}
+
+impl Default for Train {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            epochs: 20,
+            batch: 16,
+            accumulate: 1,
+            learning_rate: 5e-5,
+            head_learning_rate: None,
+            warm_up: 0.1,
+            weight_decay: 0.01,
+            epsilon: 1e-8,
+            clip: 1.0,
+            freeze_encoder: 0,
+            patience: 0,
+            checkpoint_minutes: 5.0,
+            report_seconds: 10.0,
+        }
+    }
+}
+
+/// A score from a paper's table.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Reported {
+    /// Precision in percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub precision: Option<f64>,
+    /// Recall in percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recall: Option<f64>,
+    /// F1 in percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub f1: Option<f64>,
+    /// The encoder it was reached with, and where it stands.
+    pub source: String,
+}
+
+impl Recipe {
+    /// Reads a recipe and applies `key=value` overrides such as `train.batch=16`.
+    pub fn read(path: &Path, overrides: &[String]) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(|source| Error::io(path, source))?;
+        Self::parse(&text, &path.display().to_string(), overrides)
+    }
+
+    /// The same from a text; `origin` names it in errors.
+    pub fn parse(text: &str, origin: &str, overrides: &[String]) -> Result<Self> {
+        let located = |problem: toml::de::Error| {
+            let line = problem.span().map_or(0, |span| {
+                1 + text[..span.start.min(text.len())].matches('\n').count()
+            });
+            let place = if line > 0 {
+                format!("{origin}:{line}")
+            } else {
+                origin.to_string()
+            };
+            Error::Config(format!("{place}: {}", explain(problem.message())))
+        };
+        let recipe: Self = toml::from_str(text).map_err(located)?;
+        if overrides.is_empty() {
+            return recipe.checked(origin);
+        }
+        let mut table: Table = toml::from_str(text).map_err(located)?;
+        for override_ in overrides {
+            set(&mut table, override_)?;
+        }
+        from_table::<Self>(table, &format!("{origin} with --set"))?.checked(origin)
+    }
+
+    /// The head's name.
+    pub fn head_name(&self) -> &str {
+        self.head.get("name").and_then(Value::as_str).unwrap_or("")
+    }
+
+    /// The head's knobs.
+    pub fn head_config<C: DeserializeOwned>(&self) -> Result<C> {
+        let mut knobs = self.head.clone();
+        knobs.remove("name");
+        from_table(knobs, "[head]")
+    }
+
+    /// The same recipe with every default of the head written out.
+    pub fn with_head<C: Serialize>(&self, config: &C) -> Result<Self> {
+        let mut head = Table::new();
+        head.insert("name".into(), Value::String(self.head_name().into()));
+        let knobs = Table::try_from(config)
+            .map_err(|problem| Error::Config(format!("[head]: {problem}")))?;
+        head.extend(knobs);
+        Ok(Self {
+            head,
+            ..self.clone()
+        })
+    }
+
+    /// As TOML, every value written out.
+    pub fn to_toml(&self) -> Result<String> {
+        toml::to_string(self).map_err(|problem| Error::Config(problem.to_string()))
+    }
+
+    fn checked(self, origin: &str) -> Result<Self> {
+        let fail = |problem: &str| Err(Error::Config(format!("{origin}: {problem}")));
+        let train = &self.train;
+        if self.head_name().is_empty() {
+            return fail("[head] needs a name, such as name = \"seq_ner\"");
+        }
+        match (&self.data.corpus, self.data.train.is_empty()) {
+            (None, true) => {
+                return fail("[data] needs a corpus (a name) or train (files to train on)");
+            }
+            (Some(_), false) => {
+                return fail("[data] has both a corpus and train files; keep one");
+            }
+            _ => {}
+        }
+        if self.encoder.pretrained.is_some() && self.encoder.scratch.is_some() {
+            return fail("[encoder] has both pretrained and scratch; keep one");
+        }
+        if train.batch == 0 || train.accumulate == 0 || train.epochs == 0 {
+            return fail("train.batch, train.accumulate and train.epochs must be at least 1");
+        }
+        if !(0.0..=1.0).contains(&train.warm_up) {
+            return fail("train.warm_up is a share of the steps, between 0 and 1");
+        }
+        let rates = [Some(train.learning_rate), train.head_learning_rate];
+        if rates
+            .into_iter()
+            .flatten()
+            .any(|rate| !(0.0..=1.0).contains(&rate))
+        {
+            return fail("learning rates lie between 0 and 1");
+        }
+        Ok(self)
+    }
+}
+
+fn from_table<T: DeserializeOwned>(table: Table, origin: &str) -> Result<T> {
+    Value::Table(table)
+        .try_into()
+        .map_err(|problem: toml::de::Error| {
+            Error::Config(format!("{origin}: {}", explain(problem.message())))
+        })
+}
+
+/// Adds the nearest known key to serde's "unknown field `x`, expected one of `a`, `b`".
+fn explain(message: &str) -> String {
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    match quoted.split_first() {
+        Some((unknown, known))
+            if message.starts_with("unknown field") || message.starts_with("unknown variant") =>
+        {
+            match nearest(unknown, known.iter().copied()) {
+                Some(near) => format!("{message}; did you mean `{near}`?"),
+                None => message.to_string(),
+            }
+        }
+        _ => message.to_string(),
+    }
+}
+
+/// Applies one `a.b.c=value`. The value is TOML, or else a plain string.
+fn set(table: &mut Table, assignment: &str) -> Result<()> {
+    let Some((key, value)) = assignment.split_once('=') else {
+        return Err(Error::Config(format!(
+            "--set {assignment}: write it as key=value, for example train.batch=16"
+        )));
+    };
+    let value = toml::from_str::<Table>(&format!("value = {value}"))
+        .ok()
+        .and_then(|mut parsed| parsed.remove("value"))
+        .unwrap_or_else(|| Value::String(value.to_string()));
+    let mut parts: Vec<&str> = key.trim().split('.').collect();
+    let last = parts.pop().unwrap_or_default();
+    let mut place = table;
+    for part in parts {
+        place = place
+            .entry(part)
+            .or_insert_with(|| Value::Table(Table::new()))
+            .as_table_mut()
+            .ok_or_else(|| {
+                Error::Config(format!("--set {assignment}: {part} is a value, not a table"))
+            })?;
+    }
+    place.insert(last.to_string(), value);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &str = "[data]\ncorpus = \"quickstart\"\n[head]\nname = \"seq_ner\"\n";
+
+    #[test]
+    fn overrides_reach_every_depth() {
+        let sets = ["train.batch=4", "encoder.scratch.width=64", "data.corpus=genia"]
+            .map(String::from);
+        let recipe = Recipe::parse(SMALL, "r.toml", &sets).unwrap();
+        assert_eq!(recipe.train.batch, 4);
+        assert_eq!(recipe.encoder.scratch.unwrap().width, 64);
+        assert_eq!(recipe.data.corpus.unwrap(), "genia");
+    }
+
+    #[test]
+    fn misspelt_keys_get_a_line_and_a_suggestion() {
+        let text = format!("{SMALL}[train]\nepoch = 3\n");
+        let problem = Recipe::parse(&text, "r.toml", &[]).unwrap_err().to_string();
+        assert!(problem.starts_with("r.toml:6"), "{problem}");
+        assert!(problem.contains("did you mean `epochs`"), "{problem}");
+        let sets = ["train.bach=4".to_string()];
+        let problem = Recipe::parse(SMALL, "r.toml", &sets).unwrap_err().to_string();
+        assert!(problem.contains("did you mean `batch`"), "{problem}");
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let recipe = Recipe::parse(SMALL, "r.toml", &[]).unwrap();
+        let again = Recipe::parse(&recipe.to_toml().unwrap(), "again", &[]).unwrap();
+        assert_eq!(recipe, again);
+    }
+}

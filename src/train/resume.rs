@@ -1,0 +1,312 @@
+//! Checkpoints that are whole or not there, and the lock on a run's folder.
+//!
+//! Burn saves model, optimiser and schedule as three files, each in a thread of its own. Here the three are
+//! written into `checkpoints/partial-N`; whichever finishes last adds `state.json` and the hashes of all files,
+//! and renames the folder to `checkpoints/step-N`. What a crash leaves behind is a `partial-` folder, which is
+//! never read, or nothing.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use burn::train::checkpoint::{Checkpoint, Checkpointer, CheckpointerError};
+use burn::train::checkpoint::{CheckpointingAction, CheckpointingStrategy};
+use burn::train::metric::store::EventStoreClient;
+use serde::{Deserialize, Serialize};
+
+use super::curves::Curves;
+use crate::error::{Error, Result};
+use crate::zoo::manifest;
+
+/// The three parts Burn saves.
+pub const PARTS: [&str; 3] = ["model", "optimizer", "schedule"];
+
+/// Where a run stands, beside its weights.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    /// The epoch that goes on, from 1.
+    pub epoch: usize,
+    /// Batches of that epoch already trained on.
+    pub batch: usize,
+    /// Optimiser steps so far.
+    pub step: usize,
+    /// Loss of that epoch so far, summed over sentences.
+    pub loss_sum: f64,
+    /// Sentences in that sum.
+    pub loss_sentences: usize,
+    /// Seconds of training so far.
+    pub seconds: f64,
+    /// The checkpoint with the best dev F1 (without a dev set: the last), by its step.
+    pub best_step: usize,
+    /// That F1, between 0 and 1.
+    pub best_f1: f64,
+    /// Epochs since the best one.
+    pub stale: usize,
+    /// True when no epoch is left.
+    pub finished: bool,
+    /// The curves so far.
+    pub curves: Curves,
+}
+
+/// The checkpoints of a run.
+#[derive(Debug, Clone)]
+pub struct Checkpoints {
+    folder: PathBuf,
+    pending: Arc<Mutex<Pending>>,
+}
+
+#[derive(Debug, Default)]
+struct Pending {
+    states: BTreeMap<usize, State>,
+    written: BTreeMap<usize, usize>,
+}
+
+impl Checkpoints {
+    /// The checkpoints of the run in `run`; leftovers of a crash are cleared away.
+    pub fn open(run: &Path) -> Result<Self> {
+        let folder = run.join("checkpoints");
+        fs::create_dir_all(&folder).map_err(|source| Error::io(&folder, source))?;
+        for entry in fs::read_dir(&folder).map_err(|source| Error::io(&folder, source))? {
+            let path = entry.map_err(|source| Error::io(&folder, source))?.path();
+            if name(&path).starts_with("partial-") {
+                fs::remove_dir_all(&path).map_err(|source| Error::io(&path, source))?;
+            }
+        }
+        Ok(Self {
+            folder,
+            pending: Arc::default(),
+        })
+    }
+
+    /// The folder of the checkpoint after a step.
+    pub fn step_folder(&self, step: usize) -> PathBuf {
+        self.folder.join(format!("step-{step:09}"))
+    }
+
+    /// The newest checkpoint whose files are all there and unchanged; damaged ones are named in the log and
+    /// passed over.
+    pub fn newest(&self) -> Result<Option<State>> {
+        let mut folders: Vec<PathBuf> = fs::read_dir(&self.folder)
+            .map_err(|source| Error::io(&self.folder, source))?
+            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+            .filter(|path| name(path).starts_with("step-"))
+            .collect();
+        folders.sort();
+        for folder in folders.iter().rev() {
+            match read_state(folder) {
+                Ok(state) => return Ok(Some(state)),
+                Err(problem) => tracing::warn!("passing over a damaged checkpoint: {problem}"),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The state of the checkpoint after a step, when it is whole.
+    pub fn state(&self, step: usize) -> Result<State> {
+        read_state(&self.step_folder(step))
+    }
+
+    /// Announces the state that belongs to the checkpoint about to be saved for its step.
+    pub fn announce(&self, state: State) {
+        self.lock().states.insert(state.step, state);
+    }
+
+    /// Burn's saver of one part.
+    pub fn part(&self, part: usize) -> Part {
+        Part {
+            checkpoints: self.clone(),
+            part,
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(|lock| lock.into_inner())
+    }
+
+    fn partial(&self, step: usize) -> PathBuf {
+        self.folder.join(format!("partial-{step:09}"))
+    }
+
+    /// Counts a part as written; with the last one the checkpoint becomes real and old ones go.
+    fn written(&self, step: usize) -> Result<()> {
+        let state = {
+            let mut pending = self.lock();
+            let count = pending.written.entry(step).or_insert(0);
+            *count += 1;
+            if *count < PARTS.len() {
+                return Ok(());
+            }
+            pending.written.remove(&step);
+            pending.states.remove(&step).unwrap_or_default()
+        };
+        let partial = self.partial(step);
+        let path = partial.join("state.json");
+        let json = serde_json::to_vec_pretty(&state).expect("a state is plain data");
+        fs::write(&path, json).map_err(|source| Error::io(&path, source))?;
+        manifest::write(&partial)?;
+        let folder = self.step_folder(step);
+        if folder.exists() {
+            fs::remove_dir_all(&folder).map_err(|source| Error::io(&folder, source))?;
+        }
+        fs::rename(&partial, &folder).map_err(|source| Error::io(&folder, source))?;
+        self.prune(step, state.best_step)
+    }
+
+    /// Keeps the newest two and the best.
+    fn prune(&self, newest: usize, best: usize) -> Result<()> {
+        let mut steps: Vec<usize> = fs::read_dir(&self.folder)
+            .map_err(|source| Error::io(&self.folder, source))?
+            .filter_map(|entry| entry.ok())
+            .filter_map(|entry| name(&entry.path()).strip_prefix("step-")?.parse().ok())
+            .collect();
+        steps.sort_unstable();
+        let recent = steps.len().saturating_sub(2);
+        for step in &steps[..recent] {
+            if *step != best && *step < newest {
+                let folder = self.step_folder(*step);
+                fs::remove_dir_all(&folder).map_err(|source| Error::io(&folder, source))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn name(path: &Path) -> String {
+    path.file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default()
+}
+
+fn read_state(folder: &Path) -> Result<State> {
+    manifest::verify(folder)?;
+    let path = folder.join("state.json");
+    let text = fs::read_to_string(&path).map_err(|source| Error::io(&path, source))?;
+    serde_json::from_str(&text).map_err(|problem| Error::bundle(&path, problem.to_string()))
+}
+
+/// Saves one of the three parts for Burn.
+pub struct Part {
+    checkpoints: Checkpoints,
+    part: usize,
+}
+
+impl Part {
+    fn file(&self, folder: &Path) -> PathBuf {
+        folder.join(format!("{}.bpk", PARTS[self.part]))
+    }
+}
+
+impl<R: Checkpoint> Checkpointer<R> for Part {
+    fn save(&self, step: usize, record: R) -> std::result::Result<(), CheckpointerError> {
+        let partial = self.checkpoints.partial(step);
+        fs::create_dir_all(&partial).map_err(CheckpointerError::IOError)?;
+        record.save(self.file(&partial))?;
+        self.checkpoints
+            .written(step)
+            .map_err(|problem| CheckpointerError::Unknown(problem.to_string()))
+    }
+
+    fn delete(&self, _step: usize) -> std::result::Result<(), CheckpointerError> {
+        Ok(()) // `prune` does it, for whole checkpoints only
+    }
+
+    fn restore(&self, step: usize) -> std::result::Result<R, CheckpointerError> {
+        R::load(self.file(&self.checkpoints.step_folder(step)))
+    }
+}
+
+/// Saves whenever it is asked: the training loop decides when.
+pub struct WheneverAsked;
+
+impl CheckpointingStrategy for WheneverAsked {
+    fn checkpointing(&mut self, _: usize, _: &EventStoreClient) -> Vec<CheckpointingAction> {
+        vec![CheckpointingAction::Save]
+    }
+}
+
+/// Holds a run's folder for this process; the system lets go of it however the process ends.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Takes the folder, or says who has it.
+    pub fn take(run: &Path) -> Result<Self> {
+        let path = run.join(".lock");
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .map_err(|source| Error::io(&path, source))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self { _file: file }),
+            Err(_) => Err(Error::bundle(
+                run,
+                "another process is training in this folder; wait for it or give another --out",
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn::optim::lr_scheduler::LrSchedulerRecord;
+
+    fn save(checkpoints: &Checkpoints, state: State, parts: usize) {
+        let step = state.step;
+        checkpoints.announce(state);
+        for part in 0..parts {
+            let record = LrSchedulerRecord::new().with_scalar("step", step);
+            Checkpointer::save(&checkpoints.part(part), step, record).unwrap();
+        }
+    }
+
+    fn state(step: usize, best_step: usize) -> State {
+        State {
+            step,
+            best_step,
+            ..State::default()
+        }
+    }
+
+    #[test]
+    fn only_whole_checkpoints_count() {
+        let run = tempfile::tempdir().unwrap();
+        let checkpoints = Checkpoints::open(run.path()).unwrap();
+        assert_eq!(checkpoints.newest().unwrap(), None);
+        save(&checkpoints, state(10, 10), 3);
+        save(&checkpoints, state(20, 10), 2); // a crash before the third part
+        assert_eq!(checkpoints.newest().unwrap().unwrap().step, 10);
+        let reopened = Checkpoints::open(run.path()).unwrap();
+        assert!(!reopened.partial(20).exists());
+        save(&reopened, state(30, 10), 3);
+        save(&reopened, state(40, 10), 3);
+        assert!(reopened.step_folder(10).exists(), "the best one stays");
+        fs::write(reopened.step_folder(40).join("model.bpk"), b"cut off").unwrap();
+        assert_eq!(reopened.newest().unwrap().unwrap().step, 30);
+    }
+
+    #[test]
+    fn old_ones_go() {
+        let run = tempfile::tempdir().unwrap();
+        let checkpoints = Checkpoints::open(run.path()).unwrap();
+        for step in 1..=4 {
+            save(&checkpoints, state(step, step), 3);
+        }
+        let exist = |step| checkpoints.step_folder(step).exists();
+        assert_eq!([1, 2, 3, 4].map(exist), [false, false, true, true]);
+    }
+
+    #[test]
+    fn a_folder_is_locked_once() {
+        let run = tempfile::tempdir().unwrap();
+        let lock = Lock::take(run.path()).unwrap();
+        assert!(Lock::take(run.path()).is_err());
+        drop(lock);
+        assert!(Lock::take(run.path()).is_ok());
+    }
+}

@@ -1,0 +1,222 @@
+//! What Burn's learner calls: one training step, one validation step, and the metrics made of them.
+
+use std::sync::Arc;
+
+use burn::tensor::{ExecutionError, TensorReadError};
+use burn::train::metric::state::{FormatOptions, NumericMetricState};
+use burn::train::metric::{
+    Adaptor, Metric, MetricAttributes, MetricMetadata, MetricName, Numeric, NumericAttributes,
+    NumericEntry, SerializedEntry,
+};
+use burn::train::{InferenceStep, ItemLazy, TrainOutput, TrainStep};
+
+use super::batches::Batch;
+use crate::eval::Counts;
+use crate::heads::Head;
+use crate::nn::host;
+use crate::recognizer::Recognizer;
+use crate::text::outermost;
+
+/// What is known after a step, on the host.
+#[derive(Debug, Clone, Default)]
+pub struct Outcome {
+    /// The loss.
+    pub loss: f64,
+    /// Sentences of the batch.
+    pub sentences: usize,
+    /// Strict counts against the gold, in validation.
+    pub counts: Counts,
+}
+
+impl ItemLazy for Outcome {
+    fn sync(self) -> Result<Self, ExecutionError> {
+        Ok(self)
+    }
+}
+
+impl<H: Head> TrainStep for Recognizer<H> {
+    type Input = Batch<H::Gold>;
+    type Output = Outcome;
+
+    fn step(&self, batch: Batch<H::Gold>) -> TrainOutput<Outcome> {
+        let losses = self.loss(&batch.pieces, &batch.gold, batch.frozen);
+        let gradients = losses.total.backward();
+        let outcome = Outcome {
+            loss: host::floats(losses.total.inner())[0] as f64,
+            sentences: batch.sentences.len(),
+            counts: Counts::default(),
+        };
+        TrainOutput::new(self, gradients, outcome)
+    }
+}
+
+impl<H: Head> InferenceStep for Recognizer<H> {
+    type Input = Batch<H::Gold>;
+    type Output = Outcome;
+
+    fn step(&self, batch: Batch<H::Gold>) -> Outcome {
+        let states = self.states(&batch.pieces, false);
+        let loss = self.head.loss(&states, &batch.gold).total;
+        let mentions = self.head.decode(&states);
+        let counts = batch
+            .entities
+            .iter()
+            .zip(mentions)
+            .map(|(gold, mentions)| {
+                let found: Vec<_> = mentions.into_iter().map(|m| m.entity).collect();
+                match self.head.nested() {
+                    true => Counts::of(gold, &found),
+                    false => Counts::of(&outermost(gold), &found),
+                }
+            })
+            .sum();
+        Outcome {
+            loss: host::floats(loss)[0] as f64,
+            sentences: batch.sentences.len(),
+            counts,
+        }
+    }
+}
+
+/// Mean loss over sentences.
+#[derive(Clone)]
+pub struct Loss {
+    name: MetricName,
+    state: NumericMetricState,
+}
+
+impl Default for Loss {
+    fn default() -> Self {
+        Self {
+            name: Arc::new("Loss".into()),
+            state: NumericMetricState::default(),
+        }
+    }
+}
+
+impl Adaptor<Outcome> for Outcome {
+    fn adapt(&self) -> Outcome {
+        self.clone()
+    }
+}
+
+impl Metric for Loss {
+    type Input = Outcome;
+
+    fn name(&self) -> MetricName {
+        self.name.clone()
+    }
+
+    fn attributes(&self) -> MetricAttributes {
+        NumericAttributes {
+            unit: None,
+            higher_is_better: false,
+        }
+        .into()
+    }
+
+    fn update(
+        &mut self,
+        item: &Outcome,
+        _: &MetricMetadata,
+    ) -> Result<SerializedEntry, TensorReadError> {
+        self.state.update(item.loss, item.sentences);
+        Ok(self.state.compute_update(FormatOptions::new(self.name()).precision(4)))
+    }
+
+    fn compute(&mut self) -> Result<SerializedEntry, TensorReadError> {
+        Ok(self.state.compute_final(FormatOptions::new(self.name()).precision(4)))
+    }
+
+    fn clear(&mut self) {
+        self.state.reset();
+    }
+}
+
+impl Numeric for Loss {
+    fn value(&self) -> Option<NumericEntry> {
+        Some(self.state.current_value())
+    }
+
+    fn running_value(&self) -> Option<NumericEntry> {
+        Some(self.state.running_value())
+    }
+
+    fn final_value(&self) -> NumericEntry {
+        self.state.final_value()
+    }
+}
+
+/// Strict micro F1 over spans, in percent, of everything seen so far in the epoch.
+#[derive(Clone)]
+pub struct SpanF1 {
+    name: MetricName,
+    counts: Counts,
+}
+
+impl Default for SpanF1 {
+    fn default() -> Self {
+        Self {
+            name: Arc::new("F1".into()),
+            counts: Counts::default(),
+        }
+    }
+}
+
+impl SpanF1 {
+    fn percent(&self) -> f64 {
+        100.0 * self.counts.f1()
+    }
+
+    fn entry(&self) -> SerializedEntry {
+        let percent = self.percent();
+        SerializedEntry::new(format!("F1 {percent:.2} %"), percent.to_string())
+    }
+}
+
+impl Metric for SpanF1 {
+    type Input = Outcome;
+
+    fn name(&self) -> MetricName {
+        self.name.clone()
+    }
+
+    fn attributes(&self) -> MetricAttributes {
+        NumericAttributes {
+            unit: Some("%".into()),
+            higher_is_better: true,
+        }
+        .into()
+    }
+
+    fn update(
+        &mut self,
+        item: &Outcome,
+        _: &MetricMetadata,
+    ) -> Result<SerializedEntry, TensorReadError> {
+        self.counts += item.counts;
+        Ok(self.entry())
+    }
+
+    fn compute(&mut self) -> Result<SerializedEntry, TensorReadError> {
+        Ok(self.entry())
+    }
+
+    fn clear(&mut self) {
+        self.counts = Counts::default();
+    }
+}
+
+impl Numeric for SpanF1 {
+    fn value(&self) -> Option<NumericEntry> {
+        Some(NumericEntry::Value(self.percent()))
+    }
+
+    fn running_value(&self) -> Option<NumericEntry> {
+        self.value()
+    }
+
+    fn final_value(&self) -> NumericEntry {
+        NumericEntry::Final(self.percent())
+    }
+}

@@ -1,0 +1,321 @@
+//! The training loop, as a strategy of Burn's `SupervisedTraining`.
+//!
+//! Burn's own loop restarts shuffling and random numbers on resume and saves only between epochs. This one makes
+//! every step a function of the seed and the step's number: order, dropout and negatives of a step do not depend
+//! on how the run got there, so a resumed run ends in the same bits as an uninterrupted one.
+
+use std::sync::Mutex;
+use std::time::Instant;
+
+use burn::module::Module;
+use burn::optim::GradientsAccumulator;
+use burn::tensor::Device;
+use burn::train::metric::store::EventStoreClient;
+use burn::train::{
+    EventProcessorTraining, InferenceStep, Interrupter, Learner, LearnerEvent, LearningCheckpointer,
+    SupervisedLearningStrategy, SupervisedTrainingEventProcessor, TrainLoader, TrainOutput,
+    TrainingComponents, TrainingItem, ValidLoader,
+};
+
+use super::batches::{Loader, mix};
+use super::curves::Point;
+use super::optimizer::{GradientScale, gradient_norm};
+use super::progress::Reporter;
+use super::recipe::Train;
+use super::resume::{Checkpoints, State};
+use super::step::Outcome;
+use crate::error::Error;
+use crate::eval::Counts;
+use crate::heads::Head;
+use crate::recognizer::Recognizer;
+
+/// A loop that can be left and entered again at any step.
+pub struct ExactTraining<H: Head> {
+    /// How the run is trained.
+    pub train: Train,
+    /// The autodiff device.
+    pub device: Device,
+    /// The training batches, told where to begin.
+    pub loader: Loader<H>,
+    /// Dev sentences exist.
+    pub has_dev: bool,
+    /// Where the run stands.
+    pub state: Mutex<State>,
+    /// True when that state came from a checkpoint.
+    pub resumed: bool,
+    /// Where checkpoints go.
+    pub checkpoints: Checkpoints,
+    /// The factor for gradients.
+    pub scale: GradientScale,
+    /// Lines of progress.
+    pub reporter: Mutex<Reporter>,
+    /// Why the run cannot go on.
+    pub problem: Mutex<Option<Error>>,
+}
+
+/// What one `fit` needs at every turn.
+struct Session<'a, H: Head> {
+    learner: Learner<Recognizer<H>>,
+    events: SupervisedTrainingEventProcessor<Recognizer<H>>,
+    checkpointer: LearningCheckpointer<Recognizer<H>>,
+    interrupter: Interrupter,
+    store: std::sync::Arc<EventStoreClient>,
+    state: State,
+    saved: Instant,
+    started: Instant,
+    seconds_before: f64,
+    epochs: usize,
+    settings: &'a ExactTraining<H>,
+}
+
+impl<H: Head> SupervisedLearningStrategy<Recognizer<H>> for ExactTraining<H> {
+    fn fit(
+        &self,
+        components: TrainingComponents<Recognizer<H>>,
+        mut learner: Learner<Recognizer<H>>,
+        train: TrainLoader<Recognizer<H>>,
+        valid: ValidLoader<Recognizer<H>>,
+        _starting_epoch: usize,
+    ) -> (
+        Recognizer<H>,
+        SupervisedTrainingEventProcessor<Recognizer<H>>,
+    ) {
+        let state = self.state.lock().expect("no other thread").clone();
+        let checkpointer = components.checkpointer.expect("launch registers one");
+        learner.fork(&self.device);
+        if self.resumed {
+            learner = checkpointer.load_checkpoint(learner, state.step);
+        }
+        let mut session = Session {
+            learner,
+            events: components.event_processor,
+            checkpointer,
+            interrupter: components.interrupter,
+            store: components.event_store,
+            seconds_before: state.seconds,
+            state,
+            saved: Instant::now(),
+            started: Instant::now(),
+            epochs: components.num_epochs,
+            settings: self,
+        };
+        while !session.state.finished && !session.interrupter.should_stop() {
+            session.epoch(&train, &valid);
+        }
+        *self.state.lock().expect("no other thread") = session.state;
+        // Dropping the checkpointer waits until everything is on disk.
+        drop(session.checkpointer);
+        (session.learner.model(), session.events)
+    }
+}
+
+impl<H: Head> Session<'_, H> {
+    fn epoch(&mut self, train: &TrainLoader<Recognizer<H>>, valid: &ValidLoader<Recognizer<H>>) {
+        let epoch = self.state.epoch;
+        self.report(LearnerEvent::StartSplit {
+            epoch_number: epoch,
+            total_items: train.num_items(),
+        });
+        self.train_epoch(train);
+        self.report(LearnerEvent::EndSplit(epoch));
+        if self.interrupter.should_stop() {
+            return;
+        }
+        let dev = self.settings.has_dev.then(|| self.validate(epoch, valid));
+        self.report(LearnerEvent::EndEpoch(epoch));
+        let flushed = self.events.flush();
+        self.interrupter.fail_on_error(flushed);
+        if !self.interrupter.should_stop() {
+            self.close_epoch(dev);
+            self.save();
+        }
+    }
+
+    fn report(&mut self, event: LearnerEvent<Outcome>) {
+        let result = self.events.process_train(event);
+        self.interrupter.fail_on_error(result);
+    }
+
+    fn seconds(&self) -> f64 {
+        self.seconds_before + self.started.elapsed().as_secs_f64()
+    }
+
+    fn train_epoch(&mut self, train: &TrainLoader<Recognizer<H>>) {
+        let settings = self.settings;
+        let epoch = self.state.epoch;
+        let per_epoch = settings.loader.kitchen().batches();
+        settings.loader.seek(epoch, self.state.batch);
+        let mut gradients = GradientsAccumulator::new();
+        let mut gathered = 0;
+        let mut batches = train.iter();
+        while let Some(batch) = batches.next() {
+            let batch = match batch {
+                Ok(batch) => batch,
+                Err(problem) => return self.interrupter.fail(problem),
+            };
+            let number = (epoch - 1) * per_epoch + self.state.batch;
+            settings.device.seed(mix(settings.train.seed, number as u64));
+            let sentences = batch.sentences.clone();
+            let output = self.learner.train_step(batch);
+            if !output.item.loss.is_finite() {
+                return self.stop_on_bad_loss(output.item.loss, &sentences);
+            }
+            gathered += 1;
+            let last = self.state.batch + 1 == per_epoch;
+            let step_now = gathered == settings.train.accumulate || last;
+            let outcome = self.apply(output, &mut gradients, gathered, step_now);
+            if step_now {
+                gathered = 0;
+            }
+            self.state.batch += 1;
+            self.state.loss_sum += outcome.loss * outcome.sentences as f64;
+            self.state.loss_sentences += outcome.sentences;
+            self.state.seconds = self.seconds();
+            let iteration = Some(self.state.batch);
+            let rate = self.learner.lr_current();
+            self.lines().step(&self.state, outcome.sentences, rate.base());
+            self.report(LearnerEvent::ProcessedItem(TrainingItem::new(
+                outcome,
+                batches.progress(),
+                iteration,
+                Some(rate),
+            )));
+            if step_now && !last && (self.is_due() || self.interrupter.should_stop()) {
+                self.save();
+            }
+            if self.interrupter.should_stop() {
+                return;
+            }
+        }
+    }
+
+    /// Adds a batch's gradients, and updates the weights when enough are gathered.
+    fn apply(
+        &mut self,
+        output: TrainOutput<Outcome>,
+        accumulator: &mut GradientsAccumulator<Recognizer<H>>,
+        gathered: usize,
+        step_now: bool,
+    ) -> Outcome {
+        let settings = self.settings;
+        let gradients = if gathered == 1 && step_now {
+            output.grads
+        } else {
+            accumulator.accumulate(&self.learner.model(), output.grads);
+            if !step_now {
+                return output.item;
+            }
+            accumulator.grads()
+        };
+        let mut scale = 1.0 / gathered as f64;
+        if settings.train.clip > 0.0 {
+            let norm = scale * gradient_norm(&self.learner.model(), &gradients);
+            scale *= (settings.train.clip / (norm + 1e-6)).min(1.0);
+        }
+        settings.scale.set(scale as f32);
+        self.learner.lr_step();
+        self.learner.optimizer_step(gradients);
+        self.state.step += 1;
+        output.item
+    }
+
+    fn lines(&self) -> std::sync::MutexGuard<'_, Reporter> {
+        self.settings.reporter.lock().expect("no other thread")
+    }
+
+    fn stop_on_bad_loss(&mut self, loss: f64, sentences: &[usize]) {
+        let kept = match self.settings.checkpoints.newest() {
+            Ok(Some(state)) => format!("the checkpoint after step {} is kept", state.step),
+            _ => "no checkpoint was written yet".into(),
+        };
+        let message = format!(
+            "the loss became {loss} in epoch {}, batch {} (after step {}), sentences {sentences:?}; {kept}. \
+             Lower train.learning_rate, raise train.warm_up, or look at those sentences",
+            self.state.epoch, self.state.batch, self.state.step,
+        );
+        *self.settings.problem.lock().expect("no other thread") = Some(Error::Training(message));
+        self.interrupter.stop(Some("the loss is not a number"));
+    }
+
+    fn is_due(&self) -> bool {
+        self.saved.elapsed().as_secs_f64() > 60.0 * self.settings.train.checkpoint_minutes
+    }
+
+    fn save(&mut self) {
+        self.settings.checkpoints.announce(self.state.clone());
+        self.checkpointer
+            .checkpoint(&self.learner, self.state.step, &self.store);
+        self.saved = Instant::now();
+    }
+
+    /// Loss and counts over the dev sentences, on a model without a graph.
+    fn validate(&mut self, epoch: usize, valid: &ValidLoader<Recognizer<H>>) -> (f64, Counts) {
+        let model = self.learner.model().valid();
+        let (mut loss, mut counts) = (0.0, Counts::default());
+        let total = valid.num_items();
+        self.tell_valid(LearnerEvent::StartSplit {
+            epoch_number: epoch,
+            total_items: total,
+        });
+        let mut batches = valid.iter();
+        let mut iteration = 0;
+        while let Some(batch) = batches.next() {
+            let Ok(batch) = batch else { continue };
+            let outcome = InferenceStep::step(&model, batch);
+            loss += outcome.loss * outcome.sentences as f64;
+            counts += outcome.counts;
+            iteration += 1;
+            self.tell_valid(LearnerEvent::ProcessedItem(TrainingItem::new(
+                outcome,
+                batches.progress(),
+                Some(iteration),
+                None,
+            )));
+            if self.interrupter.should_stop() {
+                break;
+            }
+        }
+        self.tell_valid(LearnerEvent::EndSplit(epoch));
+        (loss / total.max(1) as f64, counts)
+    }
+
+    fn tell_valid(&mut self, event: LearnerEvent<Outcome>) {
+        let result = self.events.process_valid(event);
+        self.interrupter.fail_on_error(result);
+    }
+
+    /// Takes stock at the end of an epoch: curves, best checkpoint, patience.
+    fn close_epoch(&mut self, dev: Option<(f64, Counts)>) {
+        let state = &mut self.state;
+        let train = &self.settings.train;
+        let f1 = dev.map(|(_, counts)| counts.f1());
+        state.seconds = self.seconds_before + self.started.elapsed().as_secs_f64();
+        state.curves.push(Point {
+            epoch: state.epoch,
+            step: state.step,
+            train_loss: state.loss_sum / state.loss_sentences.max(1) as f64,
+            dev_loss: dev.map(|(loss, _)| loss),
+            dev_precision: dev.map(|(_, counts)| counts.precision()),
+            dev_recall: dev.map(|(_, counts)| counts.recall()),
+            dev_f1: f1,
+            learning_rate: self.learner.lr_current().base(),
+            seconds: state.seconds,
+            sentences_per_second: (state.epoch * state.loss_sentences) as f64 / state.seconds,
+        });
+        // Without a dev set the newest checkpoint is the one to keep.
+        if f1.is_none_or(|f1| f1 > state.best_f1 || state.best_step == 0) {
+            state.best_f1 = f1.unwrap_or(0.0);
+            state.best_step = state.step;
+            state.stale = 0;
+        } else {
+            state.stale += 1;
+        }
+        state.finished =
+            state.epoch == self.epochs || (train.patience > 0 && state.stale >= train.patience);
+        state.epoch += 1;
+        state.batch = 0;
+        state.loss_sum = 0.0;
+        state.loss_sentences = 0;
+        self.lines().epoch(&self.state);
+    }
+}

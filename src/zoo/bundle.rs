@@ -1,0 +1,233 @@
+//! A trained model as a folder.
+//!
+//! `config.json` (head, labels, encoder sizes), `model.safetensors`, `tokenizer.json`, `recipe.toml` (every default
+//! written out), `metrics.json`, `README.md` (the card) and `manifest.json` (hashes of the others).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use burn::module::Module;
+use burn::store::{FloatCastAdapter, ModuleRecord, ModuleSnapshot, SafetensorsStore};
+use burn::tensor::{DType, Device};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::manifest;
+use crate::encoder::EncoderConfig;
+use crate::encoder::pieces::Pieces;
+use crate::error::{Error, Result};
+use crate::heads::Head;
+use crate::predict::ModelTagger;
+use crate::recognizer::Recognizer;
+use crate::text::Labels;
+use crate::train::resume::Checkpoints;
+
+/// The version of the folder format this program writes.
+pub const VERSION: u32 = 1;
+/// The files of a bundle but the manifest.
+pub const FILES: [&str; 6] = [
+    "config.json",
+    "model.safetensors",
+    "tokenizer.json",
+    "recipe.toml",
+    "metrics.json",
+    "README.md",
+];
+
+/// `config.json`: what is needed to build the model before its weights are read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Version of the folder format.
+    pub bundle_version: u32,
+    /// Version of the program that wrote it.
+    pub nerzoo: String,
+    /// The head's name.
+    pub head: String,
+    /// The head's knobs.
+    pub head_config: Value,
+    /// The entity types.
+    pub labels: Labels,
+    /// The encoder.
+    pub encoder: EncoderConfig,
+}
+
+impl Config {
+    /// Describes a model.
+    pub fn new<H: Head>(head: &H::Config, labels: &Labels, encoder: &EncoderConfig) -> Self {
+        Self {
+            bundle_version: VERSION,
+            nerzoo: env!("CARGO_PKG_VERSION").into(),
+            head: H::NAME.into(),
+            head_config: serde_json::to_value(head).expect("knobs are plain data"),
+            labels: labels.clone(),
+            encoder: encoder.clone(),
+        }
+    }
+
+    /// Reads a folder's `config.json`.
+    pub fn read(folder: &Path) -> Result<Self> {
+        let path = folder.join("config.json");
+        let text = fs::read_to_string(&path).map_err(|_| {
+            Error::bundle(
+                folder,
+                "no config.json here: this is neither a model nor a run's folder",
+            )
+        })?;
+        let config: Self = serde_json::from_str(&text).map_err(|problem| {
+            Error::bundle(&path, format!("not a nerzoo model's config: {problem}"))
+        })?;
+        if config.bundle_version > VERSION {
+            return Err(Error::bundle(
+                &path,
+                format!(
+                    "written in format {} by nerzoo {}; this program reads up to {VERSION}, update it",
+                    config.bundle_version, config.nerzoo
+                ),
+            ));
+        }
+        Ok(config)
+    }
+
+    /// The head's knobs.
+    pub fn head_config<H: Head>(&self, folder: &Path) -> Result<H::Config> {
+        serde_json::from_value(self.head_config.clone()).map_err(|problem| {
+            Error::bundle(folder.join("config.json"), format!("head_config: {problem}"))
+        })
+    }
+}
+
+/// Everything that goes into a bundle.
+pub struct Contents<'a, H: Head> {
+    /// The model.
+    pub model: &'a Recognizer<H>,
+    /// Its description.
+    pub config: Config,
+    /// Its tokenizer.
+    pub pieces: &'a Pieces,
+    /// The run's recipe as TOML.
+    pub recipe: String,
+    /// What was measured.
+    pub metrics: Value,
+    /// The card.
+    pub card: String,
+    /// Weights in half precision.
+    pub half: bool,
+}
+
+/// Writes a bundle into `folder`, beside whatever else is there: first in a temporary folder, checked by reading
+/// it back, then moved, the manifest last.
+pub fn write<H: Head>(folder: &Path, contents: &Contents<'_, H>) -> Result<()> {
+    fs::create_dir_all(folder).map_err(|source| Error::io(folder, source))?;
+    let temporary = tempfile::Builder::new()
+        .prefix(".bundle-")
+        .tempdir_in(folder)
+        .map_err(|source| Error::io(folder, source))?;
+    let inside = temporary.path();
+    let put = |name: &str, text: &str| {
+        let path = inside.join(name);
+        fs::write(&path, text).map_err(|source| Error::io(&path, source))
+    };
+    let pretty = |value: &Value| format!("{value:#}\n");
+    let config = serde_json::to_value(&contents.config).expect("a config is plain data");
+    put("config.json", &pretty(&config))?;
+    put("recipe.toml", &contents.recipe)?;
+    put("metrics.json", &pretty(&contents.metrics))?;
+    put("README.md", &contents.card)?;
+    contents.pieces.save(&inside.join("tokenizer.json"))?;
+    save_weights(
+        contents.model,
+        &inside.join("model.safetensors"),
+        contents.half,
+    )?;
+    manifest::write(inside)?;
+    load::<H>(inside, &contents.model.device().inner())?;
+    for name in FILES.into_iter().chain([manifest::FILE]) {
+        let target = folder.join(name);
+        fs::rename(inside.join(name), &target).map_err(|source| Error::io(&target, source))?;
+    }
+    Ok(())
+}
+
+/// Writes weights as safetensors under our parameter names.
+pub fn save_weights<M: Module>(model: &M, path: &Path, half: bool) -> Result<()> {
+    let precision = if half { DType::F16 } else { DType::F32 };
+    let mut store = SafetensorsStore::from_file(path)
+        .clear_metadata()
+        .overwrite(true)
+        .with_to_adapter(FloatCastAdapter::to(precision));
+    model
+        .save_into(&mut store)
+        .map_err(|problem| Error::bundle(path, problem.to_string()))
+}
+
+/// Reads weights of either precision; any that is missing, left over or misshapen is an error.
+pub fn load_weights<M: Module>(model: &mut M, path: &Path) -> Result<()> {
+    let mut store =
+        SafetensorsStore::from_file(path).with_from_adapter(FloatCastAdapter::to(DType::F32));
+    let result = model
+        .load_from(&mut store)
+        .map_err(|problem| Error::bundle(path, problem.to_string()))?;
+    if result.unused.is_empty() && result.errors.is_empty() && result.missing.is_empty() {
+        return Ok(());
+    }
+    Err(Error::bundle(path, format!("the weights do not fit: {result}")))
+}
+
+/// A bundle's model, ready to tag. The hashes of its files are checked first.
+pub fn load<H: Head>(folder: &Path, device: &Device) -> Result<ModelTagger<H>> {
+    manifest::verify(folder)?;
+    let (config, mut model) = build::<H>(folder, device)?;
+    load_weights(&mut model, &folder.join("model.safetensors"))?;
+    tagger(folder, config, model)
+}
+
+/// The best checkpoint of a run that has not been finished.
+pub fn load_checkpoint<H: Head>(run: &Path, device: &Device) -> Result<ModelTagger<H>> {
+    let checkpoints = Checkpoints::open(run)?;
+    let Some(state) = checkpoints.newest()? else {
+        return Err(Error::bundle(run, "no finished model and no checkpoint here yet"));
+    };
+    let step = match state.best_step {
+        0 => state.step, // stopped inside the first epoch
+        best => best,
+    };
+    let (config, model) = build::<H>(run, device)?;
+    let model = restore(model, &checkpoints.step_folder(step))?;
+    tagger(run, config, model)
+}
+
+/// Puts a checkpoint's weights into a model.
+pub fn restore<H: Head>(model: Recognizer<H>, checkpoint: &Path) -> Result<Recognizer<H>> {
+    manifest::verify(checkpoint)?;
+    let path = checkpoint.join("model.bpk");
+    let record = ModuleRecord::load(&path)
+        .map_err(|problem| Error::bundle(&path, problem.to_string()))?;
+    Ok(model.load_record(record))
+}
+
+fn build<H: Head>(folder: &Path, device: &Device) -> Result<(Config, Recognizer<H>)> {
+    let config = Config::read(folder)?;
+    let head = config.head_config::<H>(folder)?;
+    let model = Recognizer::<H>::new(&config.encoder, &head, &config.labels, device);
+    Ok((config, model))
+}
+
+fn tagger<H: Head>(folder: &Path, config: Config, model: Recognizer<H>) -> Result<ModelTagger<H>> {
+    let pieces = Pieces::from_file(&folder.join("tokenizer.json"))?;
+    Ok(ModelTagger::new(
+        model,
+        Arc::new(pieces),
+        config.encoder,
+        config.labels,
+    ))
+}
+
+/// Where a model's files are: the folder itself, or the folder of the file given.
+pub fn folder_of(path: &Path) -> PathBuf {
+    match path.is_file() {
+        true => path.parent().unwrap_or(Path::new(".")).to_path_buf(),
+        false => path.to_path_buf(),
+    }
+}

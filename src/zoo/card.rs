@@ -1,0 +1,136 @@
+//! The model card: a README with a YAML head that model hubs understand.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use crate::text::Labels;
+use crate::train::recipe::Recipe;
+
+/// What a card says beyond the recipe.
+pub struct Facts<'a> {
+    /// The recipe with every default.
+    pub recipe: &'a Recipe,
+    /// The entity types.
+    pub labels: &'a Labels,
+    /// Name, language, licence and source of the corpus, when known.
+    pub corpus: Option<Corpus>,
+    /// `metrics.json`.
+    pub metrics: &'a Value,
+    /// The command that trained it.
+    pub command: &'a str,
+    /// True when it finds nested entities.
+    pub nested: bool,
+}
+
+/// What a card says of the corpus.
+#[derive(Debug, Clone)]
+pub struct Corpus {
+    /// Its full name.
+    pub title: String,
+    /// Its language tag.
+    pub language: String,
+    /// Its licence.
+    pub licence: String,
+    /// Where it comes from.
+    pub source: String,
+}
+
+/// The card's text.
+pub fn card(facts: &Facts<'_>) -> String {
+    let mut text = String::new();
+    head(&mut text, facts).expect("writing to a string");
+    body(&mut text, facts).expect("writing to a string");
+    text
+}
+
+/// A YAML scalar that needs no thought about special characters.
+fn quoted(value: &str) -> String {
+    Value::String(value.to_string()).to_string()
+}
+
+fn corpus_name(facts: &Facts<'_>) -> String {
+    match (&facts.recipe.data.corpus, facts.recipe.data.train.first()) {
+        (Some(name), _) => name.clone(),
+        (None, Some(path)) => path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default(),
+        _ => String::new(),
+    }
+}
+
+fn head(text: &mut String, facts: &Facts<'_>) -> std::fmt::Result {
+    let name = corpus_name(facts);
+    writeln!(text, "---")?;
+    writeln!(text, "library_name: nerzoo")?;
+    writeln!(text, "pipeline_tag: token-classification")?;
+    writeln!(text, "tags: [nerzoo, named-entity-recognition, {}]", facts.recipe.head_name())?;
+    if let Some(corpus) = &facts.corpus {
+        writeln!(text, "language: {}", quoted(&corpus.language))?;
+    }
+    writeln!(text, "datasets: [{}]", quoted(&name))?;
+    if let Some(encoder) = &facts.recipe.encoder.pretrained {
+        writeln!(text, "base_model: {}", quoted(encoder))?;
+    }
+    let test = &facts.metrics["test"];
+    if test.is_object() {
+        writeln!(text, "model-index:")?;
+        writeln!(text, "  - name: {}", quoted(&format!("{}-{name}", facts.recipe.head_name())))?;
+        writeln!(text, "    results:")?;
+        writeln!(text, "      - task: {{type: token-classification}}")?;
+        writeln!(text, "        dataset: {{name: {0}, type: {0}, split: test}}", quoted(&name))?;
+        writeln!(text, "        metrics:")?;
+        for metric in ["precision", "recall", "f1"] {
+            writeln!(text, "          - {{type: {metric}, value: {:.4}}}", number(&test[metric]))?;
+        }
+    }
+    writeln!(text, "---\n")
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or(0.0)
+}
+
+fn body(text: &mut String, facts: &Facts<'_>) -> std::fmt::Result {
+    let recipe = facts.recipe;
+    writeln!(text, "# {} on {}\n", recipe.head_name(), corpus_name(facts))?;
+    if !recipe.about.is_empty() {
+        writeln!(text, "{}\n", recipe.about)?;
+    }
+    let kind = if facts.nested { "flat and nested" } else { "flat (outermost)" };
+    writeln!(text, "Finds {kind} entities of {} types: {}.\n", facts.labels.len(), facts.labels.names().join(", "))?;
+    scores(text, facts)?;
+    writeln!(text, "## Use\n\n```sh\necho 'A text of yours.' | nerzoo predict --model FOLDER -\n```\n")?;
+    writeln!(text, "## Training\n\n```sh\n{}\n```\n", facts.command)?;
+    writeln!(text, "Every setting stands in `recipe.toml`, every hash in `manifest.json`.\n")?;
+    writeln!(text, "## Licences\n")?;
+    match &facts.corpus {
+        Some(corpus) => writeln!(text, "- Corpus: {}. {} Licence: {}", corpus.title, corpus.source, corpus.licence)?,
+        None => writeln!(text, "- Corpus: files of the user; their licence is not known to this card.")?,
+    }
+    match (&recipe.encoder.pretrained, &recipe.encoder.licence) {
+        (Some(name), Some(licence)) => writeln!(text, "- Encoder: {name}. Licence: {licence}"),
+        (Some(name), None) => writeln!(text, "- Encoder: {name}; see its own model card for the licence (`encoder.licence` in the recipe puts it here)."),
+        (None, _) => writeln!(text, "- Encoder: trained from scratch on the corpus above."),
+    }
+}
+
+fn scores(text: &mut String, facts: &Facts<'_>) -> std::fmt::Result {
+    writeln!(text, "## Scores\n\n| split | view | precision | recall | F1 | entities |\n|---|---|---|---|---|---|")?;
+    for split in ["dev", "test"] {
+        let report = &facts.metrics[split];
+        let rows = [("all entities", report), ("outermost only", &report["flat_view"])];
+        for (view, row) in rows.into_iter().filter(|(_, row)| row.is_object()) {
+            writeln!(
+                text,
+                "| {split} | {view} | {:.2} | {:.2} | {:.2} | {} |",
+                100.0 * number(&row["precision"]),
+                100.0 * number(&row["recall"]),
+                100.0 * number(&row["f1"]),
+                row["support"]
+            )?;
+        }
+    }
+    writeln!(text)
+}

@@ -1,0 +1,79 @@
+//! `manifest.json`: the sha256 of every file beside it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+use crate::error::{Error, Result};
+
+/// The name of the manifest.
+pub const FILE: &str = "manifest.json";
+
+/// Hash of a file, as lower-case hexadecimal digits.
+pub fn sha256(path: &Path) -> Result<String> {
+    let fail = |source| Error::io(path, source);
+    let mut file = File::open(path).map_err(fail)?;
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut buffer).map_err(fail)? {
+            0 => break,
+            count => hasher.update(&buffer[..count]),
+        }
+    }
+    Ok(hasher
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect())
+}
+
+/// Writes the manifest of the files of a folder (not of its sub-folders), and flushes everything to disk.
+pub fn write(folder: &Path) -> Result<()> {
+    let fail = |source| Error::io(folder, source);
+    let mut hashes = BTreeMap::new();
+    for entry in fs::read_dir(folder).map_err(fail)? {
+        let path = entry.map_err(fail)?.path();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        if let Some(name) = name
+            && path.is_file()
+            && name != FILE
+        {
+            File::open(&path).and_then(|file| file.sync_all()).map_err(|source| Error::io(&path, source))?;
+            hashes.insert(name, sha256(&path)?);
+        }
+    }
+    let path = folder.join(FILE);
+    let json = serde_json::to_vec_pretty(&hashes).expect("strings are plain data");
+    fs::write(&path, json).map_err(|source| Error::io(&path, source))?;
+    File::open(&path)
+        .and_then(|file| file.sync_all())
+        .map_err(|source| Error::io(&path, source))
+}
+
+/// Fails unless every file the manifest names is there with its hash.
+pub fn verify(folder: &Path) -> Result<()> {
+    let path = folder.join(FILE);
+    let text = fs::read_to_string(&path).map_err(|source| Error::io(&path, source))?;
+    let hashes: BTreeMap<String, String> = serde_json::from_str(&text)
+        .map_err(|problem| Error::bundle(&path, format!("not a manifest: {problem}")))?;
+    for (name, expected) in hashes {
+        let file = folder.join(&name);
+        if !file.is_file() {
+            return Err(Error::bundle(
+                &file,
+                "the manifest names this file, but it is missing; copy the folder again",
+            ));
+        }
+        if sha256(&file)? != expected {
+            return Err(Error::bundle(
+                &file,
+                "its sha256 differs from the manifest's: the file is damaged or was edited; copy it again",
+            ));
+        }
+    }
+    Ok(())
+}
