@@ -66,7 +66,6 @@ fn read_pair(path: &Path, options: &Options, corpus: &mut Collector) -> Result<(
     };
     let mut document = Document::new(text, &corpus.stem(), options);
     corpus.enter(&annotation_path);
-    let mut seen = HashSet::new();
     for line in annotations.lines() {
         match line.text {
             Err(column) => corpus.bad_encoding(line.number, column),
@@ -75,11 +74,6 @@ fn read_pair(path: &Path, options: &Options, corpus: &mut Collector) -> Result<(
                     line.number,
                     "a discontinuous entity; left out, no model here finds such entities",
                 ),
-                Ok(Some(bound)) if !seen.insert((bound.start, bound.end, bound.label)) => corpus
-                    .warn(
-                        line.number,
-                        "the same entity as on a line above; counted once, delete one",
-                    ),
                 Ok(Some(bound)) => document.place(bound, line.number, corpus),
                 Err(message) => corpus.error(line.number, message),
             },
@@ -141,6 +135,8 @@ struct Document<'a> {
     text: &'a str,
     bytes: Vec<usize>,
     lines: Vec<TextLine>,
+    /// What was placed so far: from, to, type.
+    seen: HashSet<(usize, usize, String)>,
 }
 
 impl<'a> Document<'a> {
@@ -167,6 +163,7 @@ impl<'a> Document<'a> {
             text,
             bytes: bytes.chain([text.len()]).collect(),
             lines,
+            seen: HashSet::new(),
         }
     }
 
@@ -197,6 +194,12 @@ impl<'a> Document<'a> {
             return corpus.error(line_number, format!(
                 "{label} {start}..{end} is `{there}` in the text but `{surface}` here; offsets count characters, mend them"
             ));
+        }
+        if !self.seen.insert((start, end, label.to_string())) {
+            return corpus.warn(
+                line_number,
+                format!("{label} {start}..{end} stands on a line above as well; counted once, delete one"),
+            );
         }
         let (start, end) = (start - line.start, end - line.start);
         match line.sentence.span_of(start, end) {

@@ -1,19 +1,16 @@
 //! Everything that is wrong with a corpus, and what each kind of model can reach in it.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::leak::{Leak, Seen};
 use super::source::Collector;
-use super::stats::{nested, share};
+use super::stats::{Overlaps, share};
 use super::{Format, Options, Problem, Severity, collect, sniff};
 use crate::error::{Error, Place, Result};
 use crate::text::{Entity, Sentence, outermost};
-
-/// A sentence shorter than this may well stand in two files by chance.
-const LEAK_WORDS: usize = 4;
 
 /// What [`check`] found.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -28,8 +25,12 @@ pub struct Report {
     pub warnings: usize,
     /// Entities in all files, those off word borders included.
     pub entities: usize,
-    /// Entities that share characters with another.
+    /// Entities that share characters with any other.
+    pub overlapping: usize,
+    /// Entities that share characters with one of a different span.
     pub nested: usize,
+    /// Entities whose very span has another type as well.
+    pub same_span: usize,
     /// Entities that overlap another without one containing the other.
     pub crossing: usize,
     /// Entities off word borders.
@@ -77,19 +78,6 @@ pub struct SpanLimit {
     pub entities: usize,
     /// The same as a share of all entities.
     pub recall: f64,
-}
-
-/// Sentences of one file that stand in another as well.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Leak {
-    /// The file given first.
-    pub first: PathBuf,
-    /// The other.
-    pub second: PathBuf,
-    /// How many sentences of the other stand in the first.
-    pub sentences: usize,
-    /// The first such sentence of the other.
-    pub example: String,
 }
 
 /// Check files against the format they are in and against each other. A file that cannot be read at all is one of
@@ -164,7 +152,9 @@ impl FileReport {
 struct Counts {
     aligned: usize,
     misaligned: usize,
+    overlapping: usize,
     nested: usize,
+    same_span: usize,
     crossing: usize,
     outermost: usize,
     /// How many entities have this many words.
@@ -176,9 +166,11 @@ impl Counts {
         self.aligned += sentence.entities.len();
         self.misaligned += sentence.misaligned.len();
         self.outermost += outermost(&sentence.entities).len();
-        let nested = nested(sentence);
-        if nested > 0 {
-            self.nested += nested;
+        let overlaps = Overlaps::of(sentence);
+        self.overlapping += overlaps.any;
+        self.nested += overlaps.nested;
+        self.same_span += overlaps.same_span;
+        if overlaps.nested > 0 {
             self.crossing += crossing(&sentence.entities);
         }
         for entity in &sentence.entities {
@@ -194,7 +186,9 @@ impl Counts {
         let total = self.aligned + self.misaligned;
         report.entities = total;
         report.misaligned = self.misaligned;
+        report.overlapping = self.overlapping;
         report.nested = self.nested;
+        report.same_span = self.same_span;
         report.crossing = self.crossing;
         let reach = |model, entities| Reach {
             model,
@@ -239,60 +233,6 @@ fn crossing(entities: &[Entity]) -> usize {
     entities.iter().filter(any).count()
 }
 
-/// The sentences of the files so far.
-#[derive(Default)]
-struct Seen {
-    files: Vec<PathBuf>,
-    /// The first file each sentence stands in.
-    sentences: HashMap<String, usize>,
-}
-
-impl Seen {
-    /// Look the sentences of a file up in the files before it, then remember them.
-    fn compare(&mut self, file: &Path, corpus: &Collector) -> Vec<(Leak, Place)> {
-        let number = self.files.len();
-        self.files.push(file.to_path_buf());
-        let mut leaks: Vec<Option<(Leak, Place)>> = vec![None; number];
-        for (sentence, line) in corpus.sentences.iter().zip(&corpus.lines) {
-            if sentence.len() < LEAK_WORDS {
-                continue;
-            }
-            let words: Vec<&str> = sentence.words.iter().map(|w| w.text.as_str()).collect();
-            let first = *self.sentences.entry(words.join(" ")).or_insert(number);
-            if first == number {
-                continue;
-            }
-            let (leak, _) = leaks[first].get_or_insert_with(|| {
-                let leak = Leak {
-                    first: self.files[first].clone(),
-                    second: file.to_path_buf(),
-                    sentences: 0,
-                    example: sentence.text.clone(),
-                };
-                (leak, Place::line(file, *line))
-            });
-            leak.sentences += 1;
-        }
-        leaks.into_iter().flatten().collect()
-    }
-}
-
-impl Leak {
-    fn warning(&self, place: Place) -> Problem {
-        let example: String = self.example.chars().take(60).collect();
-        Problem {
-            place,
-            message: format!(
-                "{} sentences of this file stand in {} as well, the first is `{example}`; \
-                 if one is for training and the other for testing, take them out of one",
-                self.sentences,
-                self.first.display()
-            ),
-            severity: Severity::Warning,
-        }
-    }
-}
-
 impl Report {
     /// True when there is no error; warnings may be there.
     pub fn is_sound(&self) -> bool {
@@ -322,10 +262,12 @@ impl fmt::Display for Report {
         writeln!(f, "{} errors, {} warnings\n", self.errors, self.warnings)?;
         let mut row = |name: &str, count: usize| {
             let percent = 100.0 * share(count, self.entities);
-            writeln!(f, "{name:<32} {count:>9}  {percent:>6.2} %")
+            writeln!(f, "{name:<45} {count:>9}  {percent:>6.2} %")
         };
         row("entities", self.entities)?;
-        row("  nested or overlapping", self.nested)?;
+        row("  overlapping another", self.overlapping)?;
+        row("  nested", self.nested)?;
+        row("  two types on one span", self.same_span)?;
         row("  crossing another", self.crossing)?;
         row("  off word borders", self.misaligned)?;
         for reach in &self.reach {

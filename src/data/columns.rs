@@ -105,8 +105,9 @@ impl<'a> Reader<'a, '_> {
         let layout = self.layout;
         if row.len() != layout.width {
             let separator = if layout.tabs { "tabs" } else { "white space" };
+            let columns = if row.len() == 1 { "column" } else { "columns" };
             self.corpus.error(number, format!(
-                "{} columns where the other rows have {}, separated by {separator}: `{}`; mend the row, or put a blank line between sentences",
+                "{} {columns} where the other rows have {}, separated by {separator}: `{}`; mend the row, or put a blank line between sentences",
                 row.len(), layout.width, row.join(" ")
             ));
             self.broken = true;
@@ -309,7 +310,7 @@ mod tests {
         assert!(
             problems[0]
                 .message
-                .contains("1 columns where the other rows have 2")
+                .contains("1 column where the other rows have 2")
         );
     }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::Options;
 use super::bio::{self, Scheme};
+use super::header::Header;
 use super::source::Source;
 
 /// What the columns of a file hold. Columns count from 0.
@@ -152,11 +153,14 @@ fn sample(source: &Source, tabs: bool) -> Sample<'_> {
     }
     sentences.retain(|rows| !rows.is_empty());
     if sentences.is_empty() {
-        // Nothing but hashtags, perhaps.
-        let rows = source.lines().filter_map(|line| line.text.ok());
-        let rows = rows.filter(|line| line.starts_with('#') && !is_comment(line));
+        // Nothing but words that start with `#`, perhaps.
         let tabs = source.text().is_ok_and(|text| text.contains('\t'));
-        sentences.extend(rows.map(|line| vec![fields(line, tabs)]));
+        let lines = source.lines().filter_map(|line| line.text.ok());
+        let rows = lines
+            .filter(|line| line.starts_with('#'))
+            .map(|line| fields(line, tabs))
+            .filter(|row| row.len() > 1 && row.last().is_some_and(|tag| bio::is_tag(tag)));
+        sentences.extend(rows.map(|row| vec![row]));
     }
     sentences
 }
@@ -303,49 +307,49 @@ fn counts_characters(sample: &Sample, column: usize) -> bool {
     })
 }
 
-/// What a CoNLL-U Plus line `# global.columns = ID FORM XPOS NER` says.
-#[derive(Default)]
-struct Header {
-    width: usize,
-    id: Option<usize>,
-    word: Option<usize>,
-    tags: Option<Vec<usize>>,
-    pos: Option<usize>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Header {
-    fn find(source: &Source) -> Option<Self> {
-        let lines = source.lines().take_while(|line| {
-            line.text
-                .is_ok_and(|text| text.starts_with('#') || text.trim().is_empty())
-        });
-        let columns = lines.filter_map(|line| line.text.ok()).find_map(|text| {
-            text.strip_prefix("# global.columns")?
-                .trim_start()
-                .strip_prefix('=')
-        })?;
-        let names: Vec<String> = columns
-            .split_whitespace()
-            .map(str::to_ascii_uppercase)
-            .collect();
-        let of = |wanted: &[&str]| {
-            names
-                .iter()
-                .position(|name| wanted.contains(&name.as_str()))
-        };
-        let is_layer = |name: &&String| name.split(':').any(|part| part == "NER");
-        let tags: Vec<usize> = names
-            .iter()
-            .enumerate()
-            .filter(|(_, name)| is_layer(name))
-            .map(|(column, _)| column)
-            .collect();
-        Some(Self {
-            width: names.len(),
-            id: of(&["ID"]),
-            word: of(&["FORM"]),
-            tags: (!tags.is_empty()).then_some(tags),
-            pos: of(&["XPOS"]).or(of(&["UPOS"])),
-        })
+    fn layout(content: &str) -> Layout {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, content).unwrap();
+        let source = Source::open(&path).unwrap();
+        Layout::find(&source, &Options::default()).unwrap().unwrap()
+    }
+
+    #[test]
+    fn chunks_are_no_layer_and_no_news() {
+        let found = layout("EU NNP B-NP B-ORG\nsays VBZ B-VP O\n");
+        assert_eq!((found.word, found.pos, found.tags), (0, Some(1), vec![3]));
+        assert!(found.left_out.is_empty());
+        let found = layout("EU B-GPE B-ORG\nsays O O\n");
+        assert_eq!((found.tags, found.left_out), (vec![2], vec![1]));
+    }
+
+    #[test]
+    fn numbers_are_no_words() {
+        let found = layout("1\ta\tO\tB-X\n2\tb\tB-Y\tO\n\n1\tc\tO\tO\n");
+        assert_eq!((found.id, found.word), (Some(0), 1));
+        assert_eq!(found.tags, [2, 3]);
+        let found = layout("10 CD O\n20 CD B-X\n");
+        assert_eq!((found.id, found.word), (None, 0));
+    }
+
+    #[test]
+    fn a_named_layout_is_taken_at_its_word() {
+        let found = layout("# global.columns = NER FORM NER:2 UPOS\nO\tB-x\tO\tN\n");
+        assert_eq!((found.word, found.pos), (1, Some(3)));
+        assert_eq!(found.tags, [0, 2]);
+    }
+
+    #[test]
+    fn positions_are_cut_after_the_character() {
+        assert_eq!(cut_position("科0"), Some(("科", 0)));
+        assert_eq!(cut_position("913"), Some(("9", 13)));
+        assert_eq!(cut_position("ab1"), None);
+        assert_eq!(cut_position("a"), None);
+        assert_eq!(cut_position(""), None);
     }
 }

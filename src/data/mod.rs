@@ -8,11 +8,14 @@ mod brat;
 pub mod check;
 mod columns;
 mod format;
+mod header;
 mod json;
 mod layout;
+mod leak;
 pub mod make;
 mod record;
 pub mod registry;
+mod scheme;
 mod sniff;
 mod source;
 mod spelling;
@@ -29,6 +32,7 @@ use serde::{Serialize, Serializer};
 
 pub use bio::Scheme;
 pub use format::{Format, Options};
+pub use leak::Leak;
 pub use sniff::sniff;
 
 use crate::error::{Error, Place, Result};
@@ -176,6 +180,7 @@ pub fn link_neighbours(sentences: &mut [Sentence]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn write(name: &str, content: &[u8]) -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
@@ -223,6 +228,32 @@ mod tests {
         assert_eq!(sentences[0].text, "Ein Satz.");
         let words: Vec<&str> = sentences[1].words.iter().map(|w| w.text.as_str()).collect();
         assert_eq!(words, ["北", "京", "👩‍🔬"]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_file_makes_a_reader_panic(
+            lines in prop::collection::vec(prop_oneof![
+                prop::collection::vec(any::<u8>(), 0..12),
+                any::<String>().prop_map(String::into_bytes),
+                "[a1#-][ \\t][BIOES]-?[AB]?".prop_map(String::into_bytes),
+                "T1\t[AB ]{1,3} [0-9]{1,2} [0-9]{1,2}\t[a-c]{0,2}".prop_map(String::into_bytes),
+                r#"\[?\{"(tokens|text|sentence)": (\["a"\]|"ab"), "(entities|ner|label)": \[\[[0-3], [0-3], "A"\]\]\},?"#.prop_map(String::into_bytes),
+            ], 0..6),
+        ) {
+            let content = lines.join(&b'\n');
+            let (_folder, path) = write("a.txt", &content);
+            let _ = scan(&path, &Options::default());
+            std::fs::write(path.with_extension("ann"), &content).unwrap();
+            for format in Format::ALL {
+                let (sentences, _) = scan(&path, &Options::of(format)).unwrap();
+                for sentence in &sentences {
+                    prop_assert!(sentence.entities.iter().all(|entity| !entity.span.is_empty() && entity.span.end <= sentence.len()));
+                }
+                stats::Stats::of(&sentences);
+            }
+            check::check(&[path], &Options::default());
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(super) fn kind(value: &Value) -> &'static str {
 
 fn number(value: Option<&Value>, name: &str) -> Result<usize, String> {
     match value {
-        None | Some(Value::Null) => Err(format!("has no `{name}`")),
+        None | Some(Value::Null) => Err(format!("has no `{name}`; give it one, or delete it")),
         Some(value) => value
             .as_u64()
             .and_then(|number| usize::try_from(number).ok())
@@ -35,7 +35,7 @@ fn label(object: &Map<String, Value>) -> Result<&str, String> {
         (Some(value), _) | (None, Some(value)) => value
             .as_str()
             .ok_or_else(|| format!("has the type {value}; it must be a string")),
-        (None, None) => Err("has no `type`".to_string()),
+        (None, None) => Err("has no `type`; give it one, or delete it".to_string()),
     }
 }
 

@@ -16,7 +16,7 @@ use crate::text::Sentence;
 pub fn split(sentences: Vec<Sentence>, fractions: &[f64], seed: u64) -> Result<Vec<Vec<Sentence>>> {
     let total: f64 = fractions.iter().sum();
     let sound = |fraction: &f64| fraction.is_finite() && *fraction >= 0.0;
-    if !fractions.iter().all(sound) || !(total.is_finite() && total > 0.0) {
+    if !(fractions.iter().all(sound) && total.is_finite() && total > 0.0) {
         return Err(Error::Config(format!(
             "cannot split into the fractions {fractions:?}; give numbers of 0 or more, not all 0, such as 0.8 0.1 0.1"
         )));

@@ -20,10 +20,12 @@ pub struct Stats {
     pub entities: usize,
     /// Entities that do not start and end on word borders.
     pub misaligned: usize,
-    /// Entities that share characters with another one.
+    /// Entities that share characters with another one of a different span.
     pub nested: usize,
     /// The same as a share of all entities, 0..=1.
     pub nested_share: f64,
+    /// Entities whose very span has another type as well.
+    pub same_span: usize,
     /// Sentences without an entity.
     pub without_entities: usize,
     /// How many entities there are of each type.
@@ -65,7 +67,9 @@ impl Stats {
             stats.entities += count;
             stats.misaligned += sentence.misaligned.len();
             stats.without_entities += usize::from(count == 0);
-            stats.nested += nested(sentence);
+            let overlaps = Overlaps::of(sentence);
+            stats.nested += overlaps.nested;
+            stats.same_span += overlaps.same_span;
             for entity in &sentence.entities {
                 *stats.lengths.entry(entity.span.len()).or_default() += 1;
             }
@@ -100,30 +104,43 @@ pub(super) fn share(part: usize, whole: usize) -> f64 {
     part as f64 / whole as f64
 }
 
-/// How many entities of a sentence share a character with another one.
-pub(super) fn nested(sentence: &Sentence) -> usize {
-    let mut spans: Vec<(usize, usize)> = sentence
-        .entities
-        .iter()
-        .map(|entity| sentence.characters(entity.span))
-        .chain(
-            sentence
-                .misaligned
-                .iter()
-                .map(|entity| (entity.start, entity.end)),
-        )
-        .collect();
-    // In order of their starts, one overlaps an earlier one if it starts before the furthest end so far, and a
-    // later one if the very next starts before it ends.
-    spans.sort_unstable();
-    let mut furthest = 0;
-    let mut count = 0;
-    for (index, (start, end)) in spans.iter().enumerate() {
-        let next = spans.get(index + 1).is_some_and(|next| next.0 < *end);
-        count += usize::from(*start < furthest || next);
-        furthest = furthest.max(*end);
+/// How many entities of a sentence overlap others.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Overlaps {
+    /// Share a character with any other.
+    pub any: usize,
+    /// Share a character with one of a different span.
+    pub nested: usize,
+    /// Have the span of another.
+    pub same_span: usize,
+}
+
+impl Overlaps {
+    /// Count in order of n log n, for a text may be a whole book.
+    pub fn of(sentence: &Sentence) -> Self {
+        let aligned = sentence.entities.iter();
+        let mut spans: Vec<(usize, usize)> = aligned
+            .map(|entity| sentence.characters(entity.span))
+            .chain(sentence.misaligned.iter().map(|e| (e.start, e.end)))
+            .collect();
+        // In order of their starts, a span overlaps an earlier one if it starts before the furthest end so far,
+        // and a later one if the very next starts before it ends.
+        spans.sort_unstable();
+        let groups: Vec<&[(usize, usize)]> = spans.chunk_by(|a, b| a == b).collect();
+        let mut furthest = 0;
+        let mut overlaps = Self::default();
+        for (index, group) in groups.iter().enumerate() {
+            let (start, end) = group[0];
+            let next = groups.get(index + 1).is_some_and(|next| next[0].0 < end);
+            let nested = start < furthest || next;
+            let same = group.len() > 1;
+            overlaps.nested += if nested { group.len() } else { 0 };
+            overlaps.same_span += if same { group.len() } else { 0 };
+            overlaps.any += if nested || same { group.len() } else { 0 };
+            furthest = furthest.max(end);
+        }
+        overlaps
     }
-    count
 }
 
 impl SentenceLengths {
@@ -169,9 +186,10 @@ impl fmt::Display for Stats {
         )?;
         writeln!(
             f,
-            "  nested     {:>9}   {:.1} % share characters with another",
+            "  nested     {:>9}   {:.1} % overlap one of another span, {} have two types on one span",
             self.nested,
-            100.0 * self.nested_share
+            100.0 * self.nested_share,
+            self.same_span
         )?;
         writeln!(f, "  misaligned {:>9}   off word borders", self.misaligned)?;
         writeln!(f, "\ntypes")?;
@@ -283,7 +301,10 @@ mod tests {
                 }
             }
             let plain = sentence.entities.iter().filter(|entity| is_nested(entity, &sentence.entities)).count();
-            prop_assert_eq!(nested(&sentence), plain);
+            let overlaps = Overlaps::of(&sentence);
+            prop_assert_eq!(overlaps.any, plain);
+            let other_span = |a: &&Entity| sentence.entities.iter().any(|b| a.span != b.span && a.span.overlaps(&b.span));
+            prop_assert_eq!(overlaps.nested, sentence.entities.iter().filter(other_span).count());
         }
     }
 }

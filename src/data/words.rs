@@ -125,12 +125,13 @@ pub(super) fn align(text: &str, words: &[&str]) -> Option<Sentence> {
     let (mut rest, mut characters) = (text, 0);
     let mut aligned = Vec::with_capacity(words.len());
     for word in words {
-        if !rest.starts_with(word) {
-            let trimmed = rest.trim_start();
-            characters += rest[..rest.len() - trimmed.len()].chars().count();
-            rest = trimmed;
+        // One at a time: a word may itself be white space that is not ASCII.
+        while !rest.starts_with(word) {
+            let space = rest.chars().next().filter(|next| next.is_whitespace())?;
+            rest = &rest[space.len_utf8()..];
+            characters += 1;
         }
-        rest = rest.strip_prefix(word)?;
+        rest = &rest[word.len()..];
         let end = characters + word.chars().count();
         aligned.push(Word {
             text: (*word).to_string(),

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::io::Write;
+use std::path::Path;
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -56,6 +57,19 @@ pub fn write(
             "brat can be read but not written; write text_jsonl instead".to_string(),
         )),
     }
+}
+
+/// Write a file; when the format refuses the corpus, no file is written.
+pub fn to_file(
+    path: &Path,
+    sentences: &[Sentence],
+    format: Format,
+    scheme: Scheme,
+) -> Result<Summary> {
+    let mut content = Vec::new();
+    let summary = write(&mut content, sentences, format, scheme)?;
+    std::fs::write(path, content).map_err(|source| Error::io(path, source))?;
+    Ok(summary)
 }
 
 /// One JSON object a line with `tokens` and spans of words. The text is written where it is not the words joined

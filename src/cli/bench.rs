@@ -1,0 +1,9 @@
+//! stub
+use std::process::ExitCode;
+/// stub
+#[derive(Debug, clap::Args)]
+pub struct Bench {}
+impl Bench {
+    /// stub
+    pub fn run(self) -> anyhow::Result<ExitCode> { Ok(ExitCode::SUCCESS) }
+}

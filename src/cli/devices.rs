@@ -1,0 +1,38 @@
+//! `nerzoo devices`.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use serde_json::json;
+
+use super::print_json;
+use crate::device;
+
+/// Arguments of `devices`.
+#[derive(Debug, Args)]
+pub struct Devices {
+    /// One JSON object instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Devices {
+    /// Lists them.
+    pub fn run(self) -> Result<ExitCode> {
+        let kinds = device::kinds();
+        if self.json {
+            let devices: Vec<_> = kinds
+                .iter()
+                .map(|kind| json!({"name": kind.name, "about": kind.about}))
+                .collect();
+            print_json(&json!({"auto": device::best(), "devices": devices}))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        for kind in kinds {
+            println!("{:<12} {}", kind.name, kind.about);
+        }
+        println!("auto stands for {}", device::best());
+        Ok(ExitCode::SUCCESS)
+    }
+}

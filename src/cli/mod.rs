@@ -1,0 +1,113 @@
+//! The command line: one file per verb.
+
+mod bench;
+mod data;
+mod devices;
+mod evaluate;
+mod init;
+mod predict;
+mod train;
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::error::Error;
+
+/// A zoo of trainable named-entity-recognition models, flat and nested, on any device.
+#[derive(Debug, Parser)]
+#[command(name = "nerzoo", version, about, max_term_width = 110)]
+pub struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+    /// Say more about what happens (twice: even more); RUST_LOG sets it in detail.
+    #[arg(short, long, action = clap::ArgAction::Count, global = true)]
+    verbose: u8,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Train a recipe and write the model, its scores and its card into a folder.
+    Train(train::Train),
+    /// Write a recipe for your own files.
+    Init(init::Init),
+    /// Score a model on a corpus with gold entities.
+    Evaluate(evaluate::Evaluate),
+    /// Find the entities in texts.
+    Predict(predict::Predict),
+    /// Look at, check, convert, split and make corpora.
+    Data(data::Data),
+    /// List the devices of this build and machine.
+    Devices(devices::Devices),
+    /// Measure the speed of training or prediction.
+    Bench(bench::Bench),
+}
+
+/// Where things run and where corpora are.
+#[derive(Debug, Args)]
+struct Place {
+    /// auto, cpu, ndarray, and in builds with the feature: vulkan[:n], wgpu[:n], cuda[:n].
+    #[arg(long, env = "NERZOO_DEVICE", default_value = "auto", value_name = "DEVICE")]
+    device: String,
+    /// A folder with corpora by name; looked in before NERZOO_DATA and ./datasets.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+}
+
+/// Runs the command and tells the shell how it went.
+pub fn run(cli: Cli) -> ExitCode {
+    log_to_stderr(cli.verbose);
+    let result = match cli.verb {
+        Verb::Train(verb) => verb.run(),
+        Verb::Init(verb) => verb.run(),
+        Verb::Evaluate(verb) => verb.run(),
+        Verb::Predict(verb) => verb.run(),
+        Verb::Data(verb) => verb.run(),
+        Verb::Devices(verb) => verb.run(),
+        Verb::Bench(verb) => verb.run(),
+    };
+    match result {
+        Ok(code) => code,
+        Err(problem) if is_closed_pipe(&problem) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("error: {problem:#}");
+            match problem.downcast_ref::<Error>() {
+                Some(Error::Interrupted(_)) => ExitCode::from(130),
+                _ => ExitCode::FAILURE,
+            }
+        }
+    }
+}
+
+/// Whoever read our output has had enough, as `head` does: no reason to complain.
+fn is_closed_pipe(problem: &anyhow::Error) -> bool {
+    problem
+        .downcast_ref::<std::io::Error>()
+        .is_some_and(|problem| problem.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+fn log_to_stderr(verbose: u8) {
+    use tracing_subscriber::EnvFilter;
+    let level = match verbose {
+        0 => "warn,nerzoo=info",
+        1 => "info,nerzoo=debug",
+        _ => "debug",
+    };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .without_time()
+        .with_target(false)
+        .init();
+}
+
+/// Prints a value as one JSON object.
+fn print_json(value: &serde_json::Value) -> anyhow::Result<()> {
+    use std::io::Write;
+    writeln!(std::io::stdout().lock(), "{value:#}")?;
+    Ok(())
+}

@@ -1,0 +1,160 @@
+//! `nerzoo train`.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use burn::train::Interrupter;
+use clap::Args;
+
+use super::Place;
+use crate::data::{registry, words};
+use crate::device;
+use crate::error::Error;
+use crate::heads::zoo;
+use crate::predict::Tagger;
+use crate::text::{Mention, Sentence};
+use crate::train::launch::{Finished, Launch};
+use crate::train::progress::clock;
+use crate::train::recipe::Recipe;
+
+/// Arguments of `train`.
+#[derive(Debug, Args)]
+pub struct Train {
+    /// The recipe, a TOML file.
+    recipe: PathBuf,
+    /// Change a value of the recipe, such as train.batch=16; may be repeated.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+    /// The run's folder [default: runs/<recipe>, or runs/<recipe>-2 and so on when that exists].
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Go on with the run in the folder from its newest whole checkpoint.
+    #[arg(long)]
+    resume: bool,
+    /// Plain lines of progress even on a terminal.
+    #[arg(long)]
+    plain: bool,
+    /// Write the final weights in half precision.
+    #[arg(long)]
+    half: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Train {
+    /// Trains, prints the scores and tags the recipe's sample.
+    pub fn run(self) -> Result<ExitCode> {
+        let recipe = Recipe::read(&self.recipe, &self.sets)?;
+        let entry = zoo::find(recipe.head_name())?;
+        let device = device::parse(&self.place.device)?;
+        let out = self.folder();
+        let sample = recipe.sample.clone();
+        let reported = recipe.paper.as_ref().and_then(|paper| paper.f1);
+        let interrupter = Interrupter::new();
+        stop_on_signals(&interrupter)?;
+        let launch = Launch {
+            recipe,
+            out: out.clone(),
+            resume: self.resume,
+            device,
+            roots: registry::roots(self.place.data.as_deref()),
+            plain: self.plain || !std::io::stdout().is_terminal(),
+            silent: false,
+            half: self.half,
+            command: self.command(),
+            interrupter,
+        };
+        let finished = (entry.train)(&launch)?;
+        print_scores(&finished);
+        if let Some(f1) = reported {
+            println!("the paper reports F1 {f1:.2}");
+        }
+        if let Some(text) = sample {
+            let sentence = words::sentence(&text, Default::default());
+            let mentions = finished.tagger.tag(std::slice::from_ref(&sentence))?;
+            println!("\n{}", bracketed(&sentence, &mentions[0]));
+        }
+        println!(
+            "\nmodel, scores and curves are in {}\ntry it: echo 'some text' | nerzoo predict --model {} -",
+            out.display(),
+            out.display()
+        );
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// The folder asked for, or the first free (with `--resume`: the last used) of runs/<recipe>, runs/<recipe>-2...
+    fn folder(&self) -> PathBuf {
+        if let Some(out) = &self.out {
+            return out.clone();
+        }
+        let stem = self.recipe.file_stem().unwrap_or_default().to_string_lossy();
+        let name = |number: usize| match number {
+            1 => Path::new("runs").join(&*stem),
+            _ => Path::new("runs").join(format!("{stem}-{number}")),
+        };
+        let used = (1..).take_while(|number| name(*number).exists()).count();
+        match self.resume {
+            true => name(used.max(1)),
+            false => name(used + 1),
+        }
+    }
+
+    /// The command as a person would type it, without the paths of this machine.
+    fn command(&self) -> String {
+        let file = self.recipe.file_name().unwrap_or_default().to_string_lossy();
+        let mut command = format!("nerzoo train model-zoo/recipes/{file}");
+        for set in &self.sets {
+            command += &format!(" --set '{set}'");
+        }
+        command
+    }
+}
+
+/// Ctrl-C and SIGTERM end the run after the current step, with a checkpoint; a second one ends it at once.
+fn stop_on_signals(interrupter: &Interrupter) -> Result<()> {
+    let interrupter = interrupter.clone();
+    ctrlc::set_handler(move || {
+        if interrupter.should_stop() {
+            std::process::exit(130);
+        }
+        eprintln!("stopping after this step (again to stop at once) ...");
+        interrupter.stop(Some("asked to stop"));
+    })
+    .map_err(|problem| Error::Training(format!("cannot watch for signals: {problem}")))?;
+    Ok(())
+}
+
+fn print_scores(finished: &Finished) {
+    println!("\ntrained in {}", clock(finished.state.seconds));
+    for (name, report) in [("dev", &finished.dev), ("test", &finished.test)] {
+        if let Some(report) = report {
+            println!("\n{name}\n{report}");
+        }
+    }
+}
+
+/// The text with its mentions in brackets, inner ones inside.
+fn bracketed(sentence: &Sentence, mentions: &[Mention]) -> String {
+    let mut text = String::new();
+    let mut sorted: Vec<&Mention> = mentions.iter().collect();
+    sorted.sort_by_key(|mention| {
+        let span = mention.entity.span;
+        (span.start, std::cmp::Reverse(span.end))
+    });
+    for (index, word) in sentence.words.iter().enumerate() {
+        if index > 0 && sentence.words[index - 1].end < word.start {
+            text.push(' ');
+        }
+        for _ in sorted.iter().filter(|mention| mention.entity.span.start == index) {
+            text.push('[');
+        }
+        text.push_str(&word.text);
+        let closing = sorted.iter().rev().filter(|mention| mention.entity.span.end == index + 1);
+        for mention in closing {
+            text.push_str(&format!("]{}", mention.entity.label));
+        }
+    }
+    text
+}
