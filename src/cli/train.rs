@@ -13,7 +13,6 @@ use crate::data::{registry, words};
 use crate::device;
 use crate::error::Error;
 use crate::heads::zoo;
-use crate::predict::Tagger;
 use crate::text::{Mention, Sentence};
 use crate::train::launch::{Finished, Launch};
 use crate::train::progress::clock;
