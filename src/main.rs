@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    nerzoo::memory::keep_pages();
+    nerzoo::process::keep_pages();
+    nerzoo::process::end_with_pipe();
     nerzoo::cli::run(nerzoo::cli::Cli::parse())
 }

@@ -70,7 +70,6 @@ pub fn run(cli: Cli) -> ExitCode {
     };
     match result {
         Ok(code) => code,
-        Err(problem) if is_closed_pipe(&problem) => ExitCode::SUCCESS,
         Err(problem) => {
             eprintln!("error: {problem:#}");
             match problem.downcast_ref::<Error>() {
@@ -79,13 +78,6 @@ pub fn run(cli: Cli) -> ExitCode {
             }
         }
     }
-}
-
-/// Whoever read our output has had enough, as `head` does: no reason to complain.
-fn is_closed_pipe(problem: &anyhow::Error) -> bool {
-    problem
-        .downcast_ref::<std::io::Error>()
-        .is_some_and(|problem| problem.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 fn log_to_stderr(verbose: u8) {

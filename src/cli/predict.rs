@@ -1,9 +1,208 @@
-//! stub
+//! `nerzoo predict`: texts in, JSON lines out, in order.
+
+use std::io::{BufRead, BufReader, BufWriter, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-/// stub
-#[derive(Debug, clap::Args)]
-pub struct Predict {}
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+
+use super::Place;
+use crate::data::{self, Format, Options, words};
+use crate::device;
+use crate::error::Error;
+use crate::heads::zoo;
+use crate::predict::Tagger;
+use crate::text::{Mention, Sentence};
+
+/// Lines tagged together; enough to sort by length, few enough to stream.
+const CHUNK: usize = 512;
+
+/// Arguments of `predict`.
+#[derive(Debug, Args)]
+pub struct Predict {
+    /// A model's folder, or a run's (its best checkpoint).
+    #[arg(long, short)]
+    model: PathBuf,
+    /// Texts, one a line; `.jsonl` with `text` or `tokens`; or a column file. `-` is standard input.
+    #[arg(default_value = "-")]
+    file: PathBuf,
+    /// The file's format, when its name does not tell: text, text_jsonl, tokens_jsonl, columns, ...
+    #[arg(long)]
+    format: Option<Format>,
+    /// Leave out mentions below this score.
+    #[arg(long, default_value_t = 0.0, value_name = "SCORE")]
+    threshold: f32,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// One line of input: a sentence, or why it is none.
+type Item = std::result::Result<Sentence, String>;
+
 impl Predict {
-    /// stub
-    pub fn run(self) -> anyhow::Result<ExitCode> { Ok(ExitCode::SUCCESS) }
+    /// Tags everything; the exit code tells whether every line was understood.
+    pub fn run(self) -> Result<ExitCode> {
+        let device = device::parse(&self.place.device)?;
+        let items = self.items()?;
+        let tagger = zoo::load(&self.model, &device)?;
+        let bar = self.progress_bar();
+        let mut out = BufWriter::new(std::io::stdout().lock());
+        let (mut number, mut bad) = (0, 0);
+        while let Ok(first) = items.recv() {
+            let mut chunk = vec![first];
+            // Whatever is there already goes along; nobody waits for a full chunk.
+            chunk.extend(items.try_iter().take(CHUNK - 1));
+            bad += self.answer(tagger.as_ref(), chunk, &mut number, &mut out)?;
+            out.flush()?;
+            bar.set_position(number as u64);
+        }
+        bar.finish_and_clear();
+        if bad > 0 {
+            eprintln!("{bad} of {number} lines could not be read; their output lines say why");
+            return Ok(ExitCode::FAILURE);
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn answer(
+        &self,
+        tagger: &dyn Tagger,
+        chunk: Vec<Item>,
+        number: &mut usize,
+        out: &mut impl Write,
+    ) -> Result<usize> {
+        let sentences: Vec<Sentence> = chunk.iter().filter_map(|item| item.as_ref().ok().cloned()).collect();
+        let mut found = tagger.tag(&sentences)?.into_iter();
+        let mut bad = 0;
+        for item in chunk {
+            *number += 1;
+            let line = match item {
+                Ok(sentence) => self.line(&sentence, &found.next().unwrap_or_default()),
+                Err(problem) => {
+                    bad += 1;
+                    json!({"line": *number, "error": problem})
+                }
+            };
+            writeln!(out, "{line}")?;
+        }
+        Ok(bad)
+    }
+
+    fn line(&self, sentence: &Sentence, mentions: &[Mention]) -> Value {
+        let entities: Vec<Value> = mentions
+            .iter()
+            .filter(|mention| mention.score >= self.threshold)
+            .map(|mention| {
+                let span = mention.entity.span;
+                let (start, end) = sentence.characters(span);
+                json!({
+                    "start": start,
+                    "end": end,
+                    "label": mention.entity.label,
+                    "score": (mention.score as f64 * 1e6).round() / 1e6,
+                    "text": sentence.surface(span),
+                })
+            })
+            .collect();
+        json!({"text": sentence.text, "entities": entities})
+    }
+
+    /// The input as a stream. Texts and JSON lines are read as they come; other formats as a whole.
+    fn items(&self) -> Result<Receiver<Item>> {
+        let parse: fn(&str) -> Item = match self.line_format()? {
+            Some(Format::PlainText) => |line| Ok(words::sentence(line, Default::default())),
+            Some(_) => parse_json,
+            None => return self.whole_file(),
+        };
+        let input: Box<dyn Read + Send> = match self.is_stdin() {
+            true => Box::new(std::io::stdin()),
+            false => Box::new(
+                std::fs::File::open(&self.file).map_err(|source| Error::io(&self.file, source))?,
+            ),
+        };
+        let (sender, receiver) = sync_channel(2 * CHUNK);
+        std::thread::spawn(move || {
+            let mut reader = BufReader::new(input);
+            let mut line = Vec::new();
+            loop {
+                line.clear();
+                let item = match reader.read_until(b'\n', &mut line) {
+                    Ok(0) => return,
+                    Ok(_) => match std::str::from_utf8(&line) {
+                        Ok(text) => parse(text.trim_end_matches(['\n', '\r'])),
+                        Err(problem) => Err(format!("not UTF-8 after byte {}", problem.valid_up_to())),
+                    },
+                    Err(problem) => Err(format!("cannot be read: {problem}")),
+                };
+                if sender.send(item).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(receiver)
+    }
+
+    fn is_stdin(&self) -> bool {
+        self.file == Path::new("-")
+    }
+
+    /// The format when it is one line a text; nothing for files that must be read as a whole.
+    fn line_format(&self) -> Result<Option<Format>> {
+        let ending = self.file.extension().map(|ending| ending.to_string_lossy().to_lowercase());
+        let format = match (self.format, ending.as_deref()) {
+            (Some(format), _) => format,
+            (None, Some("jsonl" | "ndjson")) => Format::TextJsonl,
+            (None, Some("txt")) => Format::PlainText,
+            (None, _) if self.is_stdin() => Format::PlainText,
+            (None, _) => data::sniff(&self.file).unwrap_or(Format::PlainText),
+        };
+        Ok(match format {
+            Format::PlainText | Format::TextJsonl | Format::TokensJsonl => Some(format),
+            _ => None,
+        })
+    }
+
+    fn whole_file(&self) -> Result<Receiver<Item>> {
+        let options = Options {
+            format: self.format,
+            ..Options::default()
+        };
+        if self.is_stdin() {
+            anyhow::bail!("this format is read from files only; save the input to one");
+        }
+        let sentences = data::read(&self.file, &options).context("reading the input")?;
+        let (sender, receiver) = sync_channel(sentences.len().max(1));
+        for sentence in sentences {
+            sender.send(Ok(sentence))?;
+        }
+        Ok(receiver)
+    }
+
+    /// A bar on standard error for files; a pipe or a terminal's input has no known end.
+    fn progress_bar(&self) -> ProgressBar {
+        if self.is_stdin() || !std::io::stderr().is_terminal() {
+            return ProgressBar::hidden();
+        }
+        let lines = std::fs::read(&self.file).map_or(0, |bytes| bytes.split(|byte| *byte == b'\n').count());
+        let style = ProgressStyle::with_template("{bar:40} {pos}/{len} texts  {per_sec}  {eta} left")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
+        ProgressBar::new(lines as u64).with_style(style)
+    }
+}
+
+/// `{"text": ...}`, or `{"tokens": [...]}`.
+fn parse_json(line: &str) -> Item {
+    let value: Value = serde_json::from_str(line).map_err(|problem| format!("not JSON: {problem}"))?;
+    if let Some(text) = value["text"].as_str() {
+        return Ok(words::sentence(text, Default::default()));
+    }
+    let tokens = value["tokens"]
+        .as_array()
+        .ok_or("needs a `text` (a string) or `tokens` (a list of strings)")?;
+    let tokens: Option<Vec<&str>> = tokens.iter().map(Value::as_str).collect();
+    Ok(Sentence::from_words(tokens.ok_or("`tokens` has something that is no string")?))
 }

@@ -8,7 +8,11 @@ use super::Head;
 use super::seq_ner::SeqNer;
 use crate::error::{Error, Result, nearest};
 use crate::predict::Tagger;
+use crate::text::Sentence;
+use crate::train::bench::{self, Bench, Measured};
 use crate::train::launch::{Finished, Launch, launch};
+use crate::train::probe::gradients;
+use crate::train::recipe::Recipe;
 use crate::zoo::bundle;
 
 /// A head of the zoo as plain functions.
@@ -25,6 +29,12 @@ pub struct Entry {
     pub load: fn(&Path, &Device) -> Result<Box<dyn Tagger>>,
     /// Loads the best checkpoint of an unfinished run.
     pub load_checkpoint: fn(&Path, &Device) -> Result<Box<dyn Tagger>>,
+    /// Times training.
+    pub bench_train: fn(&Bench) -> Result<Measured>,
+    /// Times prediction.
+    pub bench_predict: fn(&Bench) -> Result<Measured>,
+    /// One training step's gradients by parameter, for looking whether each gets one.
+    pub gradients: fn(&Recipe, &[Sentence], &Device) -> Result<Vec<(String, f32)>>,
 }
 
 /// Every head there is.
@@ -41,6 +51,9 @@ const fn entry<H: Head>(paper: &'static str, nested: bool) -> Entry {
         train: launch::<H>,
         load: |folder, device| Ok(Box::new(bundle::load::<H>(folder, device)?)),
         load_checkpoint: |run, device| Ok(Box::new(bundle::load_checkpoint::<H>(run, device)?)),
+        bench_train: bench::train::<H>,
+        bench_predict: bench::predict::<H>,
+        gradients: gradients::<H>,
     }
 }
 

@@ -1,7 +1,7 @@
 //! A run from recipe to bundle.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use burn::tensor::Device;
@@ -9,16 +9,15 @@ use burn::train::logger::InMemoryMetricLogger;
 use burn::train::{Interrupter, Learner, SupervisedTraining, TrainingStrategy};
 use serde_json::{Value, json};
 
-use super::batches::{Kitchen, Loader, Prepared};
+use super::batches::Loader;
 use super::corpus::Corpus;
 use super::optimizer::{optimizer, scheduler};
 use super::progress::{Quiet, Reporter};
 use super::recipe::Recipe;
+use super::run::Run;
 use super::resume::{Checkpoints, Lock, State, WheneverAsked};
 use super::step::{Loss, SpanF1};
 use super::strategy::ExactTraining;
-use crate::encoder::pieces::Pieces;
-use crate::encoder::{EncoderConfig, load};
 use crate::error::{Error, Result};
 use crate::eval::Report;
 use crate::heads::Head;
@@ -61,16 +60,6 @@ pub struct Finished {
     pub test: Option<Report>,
     /// Where the run stood.
     pub state: State,
-}
-
-/// A run's parts, once everything is read.
-struct Run<H: Head> {
-    recipe: Recipe,
-    head: H::Config,
-    corpus: Corpus,
-    pieces: Arc<Pieces>,
-    encoder: EncoderConfig,
-    pretrained: Option<PathBuf>,
 }
 
 /// Trains, evaluates and writes the bundle into the run's folder.
@@ -129,87 +118,6 @@ fn difference(before: &str, now: &str) -> String {
 }
 
 impl<H: Head> Run<H> {
-    fn prepare(recipe: Recipe, head: H::Config, corpus: Corpus) -> Result<Self> {
-        let choice = &recipe.encoder;
-        let (pieces, transformer, pretrained) = match &choice.pretrained {
-            Some(name) => {
-                let folder = load::find(name)?;
-                let mut config = load::config(&folder)?;
-                if let Some(dropout) = choice.dropout {
-                    config.dropout = dropout;
-                    config.attention_dropout = dropout;
-                }
-                (Pieces::from_folder(&folder)?, config, Some(folder))
-            }
-            None => {
-                let scratch = choice.scratch.clone().unwrap_or_default();
-                let pieces = Pieces::train(&corpus.train, scratch.vocabulary, scratch.lowercase)?;
-                let config = scratch.transformer(pieces.vocabulary());
-                (pieces, config, None)
-            }
-        };
-        if transformer.width % transformer.heads != 0 {
-            return Err(Error::Config(format!(
-                "the encoder's width {} is not a multiple of its {} attention heads",
-                transformer.width, transformer.heads
-            )));
-        }
-        let encoder = EncoderConfig {
-            transformer,
-            pooling: choice.pooling,
-            layers: choice.layers,
-            overlap: choice.overlap,
-        };
-        Ok(Self {
-            recipe,
-            head,
-            corpus,
-            pieces: Arc::new(pieces),
-            encoder,
-            pretrained,
-        })
-    }
-
-    /// What evaluate needs of a run that is not finished.
-    fn write_description(&self, out: &Path) -> Result<()> {
-        let path = out.join("config.json");
-        let json = serde_json::to_string_pretty(&self.config()).expect("a config is plain data");
-        fs::write(&path, json).map_err(|source| Error::io(&path, source))?;
-        self.pieces.save(&out.join("tokenizer.json"))
-    }
-
-    fn config(&self) -> bundle::Config {
-        bundle::Config::new::<H>(&self.head, &self.corpus.labels, &self.encoder)
-    }
-
-    fn kitchen(&self, sentences: &[Sentence], batch: usize) -> Kitchen<H> {
-        Kitchen {
-            corpus: Prepared {
-                sentences: sentences.to_vec(),
-                encoded: self.pieces.encode(sentences),
-            },
-            pieces: self.pieces.clone(),
-            window: self.encoder.transformer.window(),
-            overlap: self.encoder.overlap,
-            head: self.head.clone(),
-            labels: self.corpus.labels.clone(),
-            batch,
-            seed: self.recipe.train.seed,
-            freeze_encoder: self.recipe.train.freeze_encoder,
-        }
-    }
-
-    /// The model as it is before the first step.
-    fn model(&self, device: &Device) -> Result<Recognizer<H>> {
-        device.seed(self.recipe.train.seed);
-        let mut model =
-            Recognizer::<H>::new(&self.encoder, &self.head, &self.corpus.labels, device);
-        if let Some(folder) = &self.pretrained {
-            load::weights(&mut model.encoder.transformer, folder)?;
-        }
-        Ok(model)
-    }
-
     fn train(&self, launch: &Launch, before: Option<State>) -> Result<State> {
         let resumed = before.is_some();
         let state = before.unwrap_or(State {

@@ -1,12 +1,15 @@
 //! Training: recipes, batches, the loop, checkpoints.
 
 pub mod batches;
+pub mod bench;
 pub mod corpus;
 pub mod curves;
 pub mod launch;
 pub mod optimizer;
+pub mod probe;
 pub mod progress;
 pub mod recipe;
 pub mod resume;
+pub mod run;
 pub mod step;
 pub mod strategy;

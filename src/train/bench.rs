@@ -1,0 +1,153 @@
+//! How fast a recipe trains and predicts: the run's own batches, warm-up excluded.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use burn::data::dataloader::DataLoader;
+use burn::module::Module;
+use burn::tensor::Device;
+use burn::train::Learner;
+use serde_json::{Value, json};
+
+use super::batches::Loader;
+use super::corpus::Corpus;
+use super::optimizer::{gradient_norm, optimizer, scheduler};
+use super::recipe::Recipe;
+use super::run::Run;
+use crate::error::Result;
+use crate::heads::Head;
+use crate::predict::{ModelTagger, Tagger};
+use crate::process;
+
+/// Steps before the clock starts.
+const WARM_UP: usize = 3;
+
+/// What to measure.
+pub struct Bench {
+    /// The recipe.
+    pub recipe: Recipe,
+    /// Where corpora are looked for.
+    pub roots: Vec<PathBuf>,
+    /// The device.
+    pub device: Device,
+    /// Steps to measure.
+    pub steps: usize,
+}
+
+/// What was measured.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// Sentences done.
+    pub sentences: usize,
+    /// Batches done.
+    pub steps: usize,
+    /// Wall-clock seconds.
+    pub seconds: f64,
+    /// Processor seconds of all threads.
+    pub cpu_seconds: Option<f64>,
+    /// The most memory held, loading included.
+    pub peak_memory: Option<u64>,
+}
+
+impl Measured {
+    /// As JSON.
+    pub fn to_json(&self) -> Value {
+        let count = self.sentences as f64;
+        json!({
+            "sentences": self.sentences,
+            "steps": self.steps,
+            "seconds": self.seconds,
+            "cpu_seconds": self.cpu_seconds,
+            "sentences_per_second": count / self.seconds,
+            "sentences_per_cpu_second": self.cpu_seconds.map(|seconds| count / seconds),
+            "peak_memory_bytes": self.peak_memory,
+        })
+    }
+}
+
+/// Wall and processor clock.
+struct Clock(Instant, Option<f64>);
+
+impl Clock {
+    fn start() -> Self {
+        Self(Instant::now(), process::cpu_seconds())
+    }
+
+    fn stop(self, sentences: usize, steps: usize) -> Measured {
+        let cpu = process::cpu_seconds();
+        Measured {
+            sentences,
+            steps,
+            seconds: self.0.elapsed().as_secs_f64(),
+            cpu_seconds: cpu.zip(self.1).map(|(now, before)| now - before),
+            peak_memory: process::peak_memory(),
+        }
+    }
+}
+
+impl Bench {
+    fn prepare<H: Head>(&self) -> Result<Run<H>> {
+        let head = self.recipe.head_config()?;
+        let corpus = Corpus::load(&self.recipe, &self.roots)?;
+        Run::prepare(self.recipe.clone(), head, corpus)
+    }
+}
+
+/// Times training steps: forward, backward, clipping, update.
+pub fn train<H: Head>(bench: &Bench) -> Result<Measured> {
+    let run = bench.prepare::<H>()?;
+    let settings = &run.recipe.train;
+    let loader = Loader::new(Arc::new(run.kitchen(&run.corpus.train, settings.batch)));
+    let (optimizer, scale) = optimizer(settings);
+    let model = run.model(&bench.device.clone().autodiff())?;
+    let total = WARM_UP + bench.steps;
+    let mut learner = Learner::new(model, optimizer, scheduler(settings, total));
+    let mut clock = Clock::start();
+    let (mut steps, mut sentences) = (0, 0);
+    for epoch in 1.. {
+        loader.seek(epoch, 0);
+        for batch in loader.iter() {
+            if steps == total {
+                return Ok(clock.stop(sentences, bench.steps));
+            }
+            if steps == WARM_UP {
+                clock = Clock::start();
+                sentences = 0;
+            }
+            let Ok(batch) = batch else { continue };
+            sentences += batch.sentences.len();
+            let output = learner.train_step(batch);
+            let norm = gradient_norm(&learner.model(), &output.grads);
+            scale.set((settings.clip / (norm + 1e-6)).min(1.0) as f32);
+            learner.lr_step();
+            learner.optimizer_step(output.grads);
+            steps += 1;
+        }
+    }
+    unreachable!("epochs go on until enough steps are done")
+}
+
+/// Times tagging: tokenizing, forward, decoding.
+pub fn predict<H: Head>(bench: &Bench) -> Result<Measured> {
+    let run = bench.prepare::<H>()?;
+    let model = run.model(&bench.device.clone().autodiff())?.valid();
+    let tagger = ModelTagger::new(
+        model,
+        run.pieces.clone(),
+        run.encoder.clone(),
+        run.corpus.labels.clone(),
+    );
+    let corpus = &run.corpus;
+    let sentences = match corpus.test.is_empty() {
+        true => &corpus.train,
+        false => &corpus.test,
+    };
+    let batch = run.recipe.train.batch;
+    let wanted = bench.steps * batch;
+    let many: Vec<_> = sentences.iter().cycle().take(wanted).cloned().collect();
+    tagger.tag(&many[..many.len().min(WARM_UP * batch)])?;
+    let clock = Clock::start();
+    tagger.tag(&many)?;
+    Ok(clock.stop(many.len(), bench.steps))
+}

@@ -1,0 +1,120 @@
+//! A run's parts, read and sized before anything is trained.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use burn::tensor::Device;
+
+use super::batches::{Kitchen, Prepared};
+use super::corpus::Corpus;
+use super::recipe::Recipe;
+use crate::encoder::pieces::Pieces;
+use crate::encoder::{EncoderConfig, load};
+use crate::error::{Error, Result};
+use crate::heads::Head;
+use crate::recognizer::Recognizer;
+use crate::text::Sentence;
+use crate::zoo::bundle;
+
+/// A run's parts, once everything is read.
+pub struct Run<H: Head> {
+    /// The recipe with every default.
+    pub recipe: Recipe,
+    /// The head's knobs.
+    pub head: H::Config,
+    /// The sentences.
+    pub corpus: Corpus,
+    /// The tokenizer.
+    pub pieces: Arc<Pieces>,
+    /// The encoder's sizes.
+    pub encoder: EncoderConfig,
+    /// The pretrained encoder's folder.
+    pub pretrained: Option<PathBuf>,
+}
+
+impl<H: Head> Run<H> {
+    /// Finds the encoder, or sizes a fresh one.
+    pub fn prepare(recipe: Recipe, head: H::Config, corpus: Corpus) -> Result<Self> {
+        let choice = &recipe.encoder;
+        let (pieces, transformer, pretrained) = match &choice.pretrained {
+            Some(name) => {
+                let folder = load::find(name)?;
+                let mut config = load::config(&folder)?;
+                if let Some(dropout) = choice.dropout {
+                    config.dropout = dropout;
+                    config.attention_dropout = dropout;
+                }
+                (Pieces::from_folder(&folder)?, config, Some(folder))
+            }
+            None => {
+                let scratch = choice.scratch.clone().unwrap_or_default();
+                let pieces = Pieces::train(&corpus.train, scratch.vocabulary, scratch.lowercase)?;
+                let config = scratch.transformer(pieces.vocabulary());
+                (pieces, config, None)
+            }
+        };
+        if transformer.width % transformer.heads != 0 {
+            return Err(Error::Config(format!(
+                "the encoder's width {} is not a multiple of its {} attention heads",
+                transformer.width, transformer.heads
+            )));
+        }
+        let encoder = EncoderConfig {
+            transformer,
+            pooling: choice.pooling,
+            layers: choice.layers,
+            overlap: choice.overlap,
+        };
+        Ok(Self {
+            recipe,
+            head,
+            corpus,
+            pieces: Arc::new(pieces),
+            encoder,
+            pretrained,
+        })
+    }
+
+    /// What evaluate needs of a run that is not finished.
+    pub fn write_description(&self, out: &Path) -> Result<()> {
+        let path = out.join("config.json");
+        let json = serde_json::to_string_pretty(&self.config()).expect("a config is plain data");
+        fs::write(&path, json).map_err(|source| Error::io(&path, source))?;
+        self.pieces.save(&out.join("tokenizer.json"))
+    }
+
+    /// The model's description.
+    pub fn config(&self) -> bundle::Config {
+        bundle::Config::new::<H>(&self.head, &self.corpus.labels, &self.encoder)
+    }
+
+    /// What batches of these sentences are made with.
+    pub fn kitchen(&self, sentences: &[Sentence], batch: usize) -> Kitchen<H> {
+        Kitchen {
+            corpus: Prepared {
+                sentences: sentences.to_vec(),
+                encoded: self.pieces.encode(sentences),
+            },
+            pieces: self.pieces.clone(),
+            window: self.encoder.transformer.window(),
+            overlap: self.encoder.overlap,
+            head: self.head.clone(),
+            labels: self.corpus.labels.clone(),
+            batch,
+            seed: self.recipe.train.seed,
+            freeze_encoder: self.recipe.train.freeze_encoder,
+        }
+    }
+
+    /// The model as it is before the first step.
+    pub fn model(&self, device: &Device) -> Result<Recognizer<H>> {
+        device.seed(self.recipe.train.seed);
+        let mut model =
+            Recognizer::<H>::new(&self.encoder, &self.head, &self.corpus.labels, device);
+        if let Some(folder) = &self.pretrained {
+            load::weights(&mut model.encoder.transformer, folder)?;
+        }
+        Ok(model)
+    }
+}

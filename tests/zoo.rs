@@ -1,0 +1,220 @@
+//! Every check for every head of the zoo, on every test device: what a model must do to be in it.
+
+mod common;
+
+use std::path::Path;
+
+use burn::tensor::Device;
+use burn::train::Interrupter;
+use nerzoo::data::write;
+use nerzoo::data::{Format, Scheme};
+use nerzoo::heads::zoo::{self, Entry, ZOO};
+use nerzoo::text::{Entity, Mention, Sentence, outermost};
+use nerzoo::train::launch::{Finished, Launch};
+use nerzoo::train::recipe::Recipe;
+
+/// Knobs of each head that deserve a run of their own.
+fn variants(head: &str) -> Vec<Vec<String>> {
+    let sets = |list: &[&str]| list.iter().map(|set| set.to_string()).collect();
+    match head {
+        "seq_ner" => vec![sets(&[]), sets(&["head.decoder=crf", "head.combiner=strict"])],
+        _ => vec![sets(&[])],
+    }
+}
+
+/// Eight sentences of different lengths, nested and not, one without entities.
+fn sentences() -> Vec<Sentence> {
+    let make = |words: &str, entities: &[(usize, usize, &str)]| {
+        let mut sentence = Sentence::from_words(words.split(' '));
+        sentence.entities = entities
+            .iter()
+            .map(|(start, end, label)| Entity::new(*start, *end, *label))
+            .collect();
+        sentence
+    };
+    vec![
+        make("Anna sings", &[(0, 1, "PER")]),
+        make("the University of Lindholm opened", &[(0, 4, "ORG"), (3, 4, "LOC")]),
+        make("nothing happened yesterday", &[]),
+        make("Lindholm said it would buy Orvane", &[(0, 1, "ORG"), (5, 6, "ORG")]),
+        make("she moved to Lindholm", &[(3, 4, "LOC")]),
+        make(
+            "the Faculty of Law of the University of Brakel met Anna Keller",
+            &[(0, 9, "ORG"), (5, 9, "ORG"), (8, 9, "LOC"), (10, 12, "PER")],
+        ),
+        make("Keller and Anna Brakel left Brakel in May", &[(0, 1, "PER"), (2, 4, "PER"), (5, 6, "LOC")]),
+        make("the Anna Keller Foundation of Brakel", &[(0, 6, "ORG"), (1, 3, "PER"), (5, 6, "LOC")]),
+    ]
+}
+
+fn recipe(head: &str, sets: &[String], folder: &Path) -> Recipe {
+    let file = folder.join("eight.jsonl");
+    if !file.exists() {
+        write::to_file(&file, &sentences(), Format::TokensJsonl, Scheme::Iob2).unwrap();
+    }
+    let file = file.display();
+    let text = format!(
+        r#"
+        [data]
+        train = ["{file}"]
+        dev = ["{file}"]
+        test = ["{file}"]
+        [encoder.scratch]
+        vocabulary = 120
+        layers = 2
+        width = 32
+        heads = 2
+        feed_forward = 64
+        dropout = 0.0
+        [head]
+        name = "{head}"
+        [train]
+        epochs = 60
+        batch = 4
+        learning_rate = 5e-3
+        patience = 0
+        "#
+    );
+    Recipe::parse(&text, "the test's recipe", sets).unwrap()
+}
+
+fn train(entry: &Entry, recipe: Recipe, out: &Path, device: &Device) -> Finished {
+    let launch = Launch {
+        recipe,
+        out: out.to_path_buf(),
+        resume: false,
+        device: device.clone(),
+        roots: Vec::new(),
+        plain: true,
+        silent: true,
+        half: false,
+        command: "a test".into(),
+        interrupter: Interrupter::new(),
+    };
+    (entry.train)(&launch).unwrap()
+}
+
+/// Runs a check for every head, variant and device.
+fn everywhere(check: impl Fn(&Entry, &[String], &Device, &str)) {
+    for entry in ZOO {
+        for sets in variants(entry.name) {
+            for (name, device) in common::devices() {
+                let what = format!("{} {sets:?} on {name}", entry.name);
+                check(entry, &sets, &device, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_gradient_reaches_every_parameter() {
+    let folder = tempfile::tempdir().unwrap();
+    everywhere(|entry, sets, device, what| {
+        let recipe = recipe(entry.name, sets, folder.path());
+        let found = (entry.gradients)(&recipe, &sentences(), device).unwrap();
+        assert!(found.len() > 10, "{what}");
+        for (parameter, largest) in found {
+            assert!(largest.is_finite(), "{what}: {parameter} has {largest}");
+            // Keys' biases shift all scores of a softmax alike: their gradient is nothing by nature.
+            let nothing = parameter.ends_with("key.bias");
+            assert!(nothing || largest > 0.0, "{what}: no gradient reaches {parameter}");
+        }
+    });
+}
+
+#[test]
+fn an_empty_sentence_does_not_hurt_the_loss() {
+    let folder = tempfile::tempdir().unwrap();
+    everywhere(|entry, sets, device, what| {
+        let recipe = recipe(entry.name, sets, folder.path());
+        let mut sentences = sentences();
+        sentences.push(Sentence::default());
+        for (parameter, largest) in (entry.gradients)(&recipe, &sentences, device).unwrap() {
+            assert!(largest.is_finite(), "{what}: {parameter} has {largest}");
+        }
+    });
+}
+
+#[test]
+fn overfits_and_keeps_what_it_learned() {
+    everywhere(|entry, sets, device, what| {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("run");
+        let finished = train(entry, recipe(entry.name, sets, folder.path()), &out, device);
+        let report = finished.test.as_ref().unwrap();
+        let counts = if entry.nested { report.overall } else { report.flat_view };
+        assert_eq!(counts.f1(), 1.0, "{what}: {report}");
+        assert_eq!(finished.tagger.nested(), entry.nested, "{what}");
+
+        let mut texts = sentences();
+        texts.push(Sentence::default());
+        texts.push(Sentence::from_words(["quite", "unknown", "👩‍🔬", "\u{200b}", "北京"]));
+        let together = finished.tagger.tag(&texts).unwrap();
+        assert!(together[8].is_empty(), "{what}: an empty sentence has no mentions");
+        check_gold(entry, &together, what);
+
+        let loaded = zoo::load(&out, device).unwrap();
+        assert_eq!(loaded.labels(), finished.tagger.labels(), "{what}");
+        assert_close(&together, &loaded.tag(&texts).unwrap(), &format!("{what}: saved and loaded"));
+
+        // One by one there is no padding; together there is.
+        let alone: Vec<Vec<Mention>> = texts
+            .iter()
+            .map(|text| finished.tagger.tag(std::slice::from_ref(text)).unwrap().remove(0))
+            .collect();
+        assert_close(&together, &alone, &format!("{what}: alone and in a batch"));
+    });
+}
+
+fn check_gold(entry: &Entry, found: &[Vec<Mention>], what: &str) {
+    for (sentence, mentions) in sentences().iter().zip(found) {
+        let mut gold = match entry.nested {
+            true => sentence.entities.clone(),
+            false => outermost(&sentence.entities),
+        };
+        let mut found: Vec<Entity> = mentions.iter().map(|mention| mention.entity.clone()).collect();
+        gold.sort();
+        found.sort();
+        assert_eq!(found, gold, "{what}");
+        assert!(mentions.iter().all(|mention| (0.0..=1.0001).contains(&mention.score)), "{what}");
+    }
+}
+
+fn assert_close(one: &[Vec<Mention>], other: &[Vec<Mention>], what: &str) {
+    for (one, other) in one.iter().zip(other) {
+        let entities = |list: &[Mention]| list.iter().map(|m| m.entity.clone()).collect::<Vec<_>>();
+        assert_eq!(entities(one), entities(other), "{what}");
+        for (one, other) in one.iter().zip(other) {
+            assert!((one.score - other.score).abs() < 1e-4, "{what}: {} {}", one.score, other.score);
+        }
+    }
+}
+
+#[test]
+fn half_precision_finds_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let entry = &ZOO[0];
+    let (name, device) = common::devices().remove(0);
+    let out = folder.path().join("run");
+    let recipe = recipe(entry.name, &[], folder.path());
+    let launch = Launch {
+        recipe,
+        out: out.clone(),
+        resume: false,
+        device: device.clone(),
+        roots: Vec::new(),
+        plain: true,
+        silent: true,
+        half: true,
+        command: "a test".into(),
+        interrupter: Interrupter::new(),
+    };
+    let finished = (entry.train)(&launch).unwrap();
+    let loaded = zoo::load(&out, &device).unwrap();
+    let found = loaded.tag(&sentences()).unwrap();
+    let expected = finished.tagger.tag(&sentences()).unwrap();
+    for (found, expected) in found.iter().zip(&expected) {
+        let entities = |list: &[Mention]| list.iter().map(|m| m.entity.clone()).collect::<Vec<_>>();
+        assert_eq!(entities(found), entities(expected), "{name}");
+    }
+}
