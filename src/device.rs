@@ -21,7 +21,10 @@ pub fn kinds() -> Vec<Choice> {
     };
     let mut kinds = vec![
         kind("cpu", "this machine's processor (Burn flex), the default"),
-        kind("ndarray", "the processor again, by the plain reference backend: slow, for comparing results"),
+        kind(
+            "ndarray",
+            "the processor again, by the plain reference backend: slow, for comparing results",
+        ),
     ];
     if cfg!(feature = "vulkan") {
         kinds.push(kind("vulkan[:n]", "a GPU through Vulkan"));

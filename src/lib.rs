@@ -1,4 +1,33 @@
-//! nerzoo
+//! nerzoo: a corpus goes in, a recogniser that finds flat and nested entities comes out, on whatever device you
+//! have.
+//!
+//! ```text
+//! corpus file ──data──▶ Sentence ──encoder──▶ word states ──head──▶ loss ──train──▶ checkpoint ──zoo──▶ bundle
+//!                                                         └──head──▶ Mentions ──eval──▶ report   predict ◀──┘
+//! ```
+//!
+//! Every arrow is a module, and arrows only point right: [`data`] knows nothing of tensors, [`heads`] nothing of
+//! files, [`train`] nothing of any one paper, and [`cli`] knows everything and decides nothing.
+//!
+//! A model is an [`encoder`] and a head from [`heads`], together a [`recognizer::Recognizer`]. The one table of all
+//! heads is [`heads::zoo::ZOO`]; whatever is trained is used through [`predict::Tagger`]:
+//!
+//! ```no_run
+//! use nerzoo::data::words;
+//! use nerzoo::{device, heads::zoo};
+//!
+//! # fn main() -> nerzoo::error::Result<()> {
+//! let device = device::parse("auto")?;
+//! let tagger = zoo::load("runs/quickstart".as_ref(), &device)?;
+//! let sentence = words::sentence("Marta Keller visited Lindholm.", Default::default());
+//! for mention in &tagger.tag(std::slice::from_ref(&sentence))?[0] {
+//!     let entity = &mention.entity;
+//!     println!("{} is a {} ({:.2})", sentence.surface(entity.span), entity.label, mention.score);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
 pub mod cli;
 pub mod data;
 pub mod device;

@@ -20,7 +20,9 @@ const COVERED: [&str; 3] = ["encoders", "bundling", "common"];
 
 #[test]
 fn no_family_is_overlooked() {
-    let Some(golden) = common::golden("no_family_is_overlooked") else { return };
+    let Some(golden) = common::golden("no_family_is_overlooked") else {
+        return;
+    };
     for entry in std::fs::read_dir(golden).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -42,8 +44,12 @@ fn encoder(transformer: TransformerConfig, layers: Layers, device: &Device) -> E
 
 #[test]
 fn pretrained_encoders() {
-    let Some(golden) = common::golden("pretrained_encoders") else { return };
-    let Some(folders) = common::encoders("pretrained_encoders") else { return };
+    let Some(golden) = common::golden("pretrained_encoders") else {
+        return;
+    };
+    let Some(folders) = common::encoders("pretrained_encoders") else {
+        return;
+    };
     for path in common::fixtures(&golden, "encoders") {
         let fixture = Fixture::read(&path);
         let folder = folders.join(fixture.json["encoder"].as_str().unwrap());
@@ -80,21 +86,38 @@ fn check_encoder(
 ) {
     let expected = &fixture.json["sentences"][index];
     let batch = batch(pieces, &[sentence(&expected["words"])], 512);
-    let names: Vec<String> = batch.ids.iter().map(|id| pieces.name(*id as u32).unwrap()).collect();
+    let names: Vec<String> = batch
+        .ids
+        .iter()
+        .map(|id| pieces.name(*id as u32).unwrap())
+        .collect();
     let expected_names: Vec<&str> = strings(&expected["pieces"]);
     assert_eq!(names, expected_names, "{what}");
     let ids: Vec<i64> = batch.ids.iter().map(|id| *id as i64).collect();
-    assert_eq!(ids, fixture.integers(&format!("{index}.input_ids")), "{what}");
+    assert_eq!(
+        ids,
+        fixture.integers(&format!("{index}.input_ids")),
+        "{what}"
+    );
     let owners = fixture.integers(&format!("{index}.word_of_piece"));
     for (word, (first, count)) in batch.first_piece.iter().zip(&batch.piece_count).enumerate() {
-        assert!(owners[*first..first + count].iter().all(|owner| *owner == word as i64), "{what}");
+        assert!(
+            owners[*first..first + count]
+                .iter()
+                .all(|owner| *owner == word as i64),
+            "{what}"
+        );
     }
     let states = floats(encoder.piece_states(&batch, device));
     agree(what, &states, &fixture.floats(&format!("{index}.{output}")));
 }
 
 fn strings(list: &serde_json::Value) -> Vec<&str> {
-    list.as_array().unwrap().iter().map(|item| item.as_str().unwrap()).collect()
+    list.as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item.as_str().unwrap())
+        .collect()
 }
 
 fn sentence(words: &serde_json::Value) -> Sentence {
@@ -103,12 +126,19 @@ fn sentence(words: &serde_json::Value) -> Sentence {
 
 fn batch(pieces: &Pieces, sentences: &[Sentence], window: usize) -> PieceBatch {
     let encoded = pieces.encode(sentences);
-    PieceBatch::new(&encoded.iter().collect::<Vec<&Encoded>>(), pieces, window, 0)
+    PieceBatch::new(
+        &encoded.iter().collect::<Vec<&Encoded>>(),
+        pieces,
+        window,
+        0,
+    )
 }
 
 #[test]
 fn seq_ner() {
-    let Some(golden) = common::golden("seq_ner") else { return };
+    let Some(golden) = common::golden("seq_ner") else {
+        return;
+    };
     for path in common::fixtures(&golden, "bundling") {
         let fixture = Fixture::read(&path);
         for (device_name, device) in common::devices() {
@@ -147,11 +177,17 @@ impl Tagger {
             lengths: states.lengths,
         };
         let head = |decoder| {
-            let config = Config { decoder, dropout: 0.0, ..Config::default() };
+            let config = Config {
+                decoder,
+                dropout: 0.0,
+                ..Config::default()
+            };
             let mut head = SeqNer::init(&config, encoder_width(fixture), &labels, &device);
             let weight = fixture.tensor::<2>("w.seq_ffn.weight", &device).transpose();
             head.emission.weight = Param::from_tensor(weight);
-            head.emission.bias = Some(Param::from_tensor(fixture.tensor("w.seq_ffn.bias", &device)));
+            head.emission.bias = Some(Param::from_tensor(
+                fixture.tensor("w.seq_ffn.bias", &device),
+            ));
             if let Some(crf) = &mut head.crf {
                 crf.start = Param::from_tensor(fixture.tensor("w.crf.start_transitions", &device));
                 crf.end = Param::from_tensor(fixture.tensor("w.crf.end_transitions", &device));
@@ -174,7 +210,11 @@ impl Tagger {
         let mask = fixture.integers("in.word_mask");
         for (index, tags) in self.gold.tags.iter().enumerate() {
             let own: Vec<i64> = tags.iter().map(|tag| *tag as i64).collect();
-            assert_eq!(own, bio[index * words..index * words + own.len()], "{what} gold tags");
+            assert_eq!(
+                own,
+                bio[index * words..index * words + own.len()],
+                "{what} gold tags"
+            );
         }
         let width = encoder_width(fixture);
         agree(
@@ -182,7 +222,11 @@ impl Tagger {
             &real(&floats(self.states.words.clone()), &mask, width),
             &real(&fixture.floats("out.words"), &mask, width),
         );
-        agree(&format!("{what} e0"), &floats(self.states.sentence.clone()), &fixture.floats("out.e0"));
+        agree(
+            &format!("{what} e0"),
+            &floats(self.states.sentence.clone()),
+            &fixture.floats("out.e0"),
+        );
         let kinds = fixture.shape("out.emissions")[2];
         agree(
             &format!("{what} emissions"),
@@ -205,12 +249,20 @@ impl Tagger {
         let is_crf = fixture.json["tagger"] == "crf";
         let head = if is_crf { &self.crf } else { &self.softmax };
         let loss = head.loss(&self.states, &self.gold).total;
-        agree(&format!("{what} loss"), &floats(loss.clone()), &fixture.floats("loss.seq"));
+        agree(
+            &format!("{what} loss"),
+            &floats(loss.clone()),
+            &fixture.floats("loss.seq"),
+        );
         // The fixture's gradients are those of alpha · seq + (1 - alpha) · span.
         let alpha = fixture.json["alpha"].as_f64().unwrap() as f32;
         let gradients = (loss * alpha).backward();
         let weight = head.emission.weight.grad(&gradients).unwrap().transpose();
-        agree(&format!("{what} gradient of the tagger"), &floats(weight), &fixture.floats("grad.seq_ffn.weight"));
+        agree(
+            &format!("{what} gradient of the tagger"),
+            &floats(weight),
+            &fixture.floats("grad.seq_ffn.weight"),
+        );
         if is_crf {
             for (name, parameter) in [("start", &crf.start), ("end", &crf.end)] {
                 let gradient = floats(parameter.grad(&gradients).unwrap());
@@ -218,18 +270,35 @@ impl Tagger {
                 agree(&format!("{what} gradient of {name}"), &gradient, &expected);
             }
             let gradient = floats(crf.transitions.grad(&gradients).unwrap());
-            agree(&format!("{what} gradient of transitions"), &gradient, &fixture.floats("grad.crf.transitions"));
+            agree(
+                &format!("{what} gradient of transitions"),
+                &gradient,
+                &fixture.floats("grad.crf.transitions"),
+            );
         }
     }
 
     fn check_tags(&self, fixture: &Fixture, what: &str) {
         let emissions = self.crf.emissions(&self.states).inner();
-        let best = self.crf.valid().crf.unwrap().viterbi(emissions.clone(), &self.states.lengths);
+        let best = self
+            .crf
+            .valid()
+            .crf
+            .unwrap()
+            .viterbi(emissions.clone(), &self.states.lengths);
         assert_eq!(best, tags(&fixture.json["viterbi_tags"]), "{what} Viterbi");
         let [_, words, kinds] = emissions.dims();
         let argmax = nerzoo::nn::host::best(&floats(emissions), words, kinds, &self.states.lengths);
-        let chosen = if fixture.json["tagger"] == "crf" { best } else { argmax };
-        assert_eq!(chosen, tags(&fixture.json["argmax_or_viterbi_tags"]), "{what} tags");
+        let chosen = if fixture.json["tagger"] == "crf" {
+            best
+        } else {
+            argmax
+        };
+        assert_eq!(
+            chosen,
+            tags(&fixture.json["argmax_or_viterbi_tags"]),
+            "{what} tags"
+        );
         for (combiner, key) in [
             (Combiner::Lenient, "seq_entities_lenient"),
             (Combiner::Strict, "seq_entities_strict"),
@@ -243,7 +312,8 @@ impl Tagger {
                         .collect()
                 })
                 .collect();
-            let expected: Vec<Vec<[i64; 3]>> = serde_json::from_value(fixture.json[key].clone()).unwrap();
+            let expected: Vec<Vec<[i64; 3]>> =
+                serde_json::from_value(fixture.json[key].clone()).unwrap();
             assert_eq!(found, expected, "{what} {key}");
         }
     }

@@ -82,7 +82,9 @@ fn ten_kills_change_nothing() {
         child.wait().unwrap();
         kills += 1;
     }
-    let last = start(&recipe, &broken, broken.join("recipe.toml").exists()).wait().unwrap();
+    let last = start(&recipe, &broken, broken.join("recipe.toml").exists())
+        .wait()
+        .unwrap();
     assert!(last.success());
     assert_eq!(weights(&whole), weights(&broken), "after {kills} kills");
 }
@@ -101,7 +103,11 @@ fn a_polite_stop_saves_and_goes_on() {
     let stopped = folder.path().join("stopped");
     let mut child = start(&recipe, &stopped, false);
     std::thread::sleep(Duration::from_millis(600));
-    let asked = Command::new("kill").arg("-TERM").arg(child.id().to_string()).status().unwrap();
+    let asked = Command::new("kill")
+        .arg("-TERM")
+        .arg(child.id().to_string())
+        .status()
+        .unwrap();
     assert!(asked.success());
     let status = child.wait().unwrap();
     if !status.success() {

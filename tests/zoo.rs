@@ -17,7 +17,10 @@ use nerzoo::train::recipe::Recipe;
 fn variants(head: &str) -> Vec<Vec<String>> {
     let sets = |list: &[&str]| list.iter().map(|set| set.to_string()).collect();
     match head {
-        "seq_ner" => vec![sets(&[]), sets(&["head.decoder=crf", "head.combiner=strict"])],
+        "seq_ner" => vec![
+            sets(&[]),
+            sets(&["head.decoder=crf", "head.combiner=strict"]),
+        ],
         _ => vec![sets(&[])],
     }
 }
@@ -34,16 +37,28 @@ fn sentences() -> Vec<Sentence> {
     };
     vec![
         make("Anna sings", &[(0, 1, "PER")]),
-        make("the University of Lindholm opened", &[(0, 4, "ORG"), (3, 4, "LOC")]),
+        make(
+            "the University of Lindholm opened",
+            &[(0, 4, "ORG"), (3, 4, "LOC")],
+        ),
         make("nothing happened yesterday", &[]),
-        make("Lindholm said it would buy Orvane", &[(0, 1, "ORG"), (5, 6, "ORG")]),
+        make(
+            "Lindholm said it would buy Orvane",
+            &[(0, 1, "ORG"), (5, 6, "ORG")],
+        ),
         make("she moved to Lindholm", &[(3, 4, "LOC")]),
         make(
             "the Faculty of Law of the University of Brakel met Anna Keller",
             &[(0, 9, "ORG"), (5, 9, "ORG"), (8, 9, "LOC"), (10, 12, "PER")],
         ),
-        make("Keller and Anna Brakel left Brakel in May", &[(0, 1, "PER"), (2, 4, "PER"), (5, 6, "LOC")]),
-        make("the Anna Keller Foundation of Brakel", &[(0, 6, "ORG"), (1, 3, "PER"), (5, 6, "LOC")]),
+        make(
+            "Keller and Anna Brakel left Brakel in May",
+            &[(0, 1, "PER"), (2, 4, "PER"), (5, 6, "LOC")],
+        ),
+        make(
+            "the Anna Keller Foundation of Brakel",
+            &[(0, 6, "ORG"), (1, 3, "PER"), (5, 6, "LOC")],
+        ),
     ]
 }
 
@@ -117,7 +132,10 @@ fn a_gradient_reaches_every_parameter() {
             assert!(largest.is_finite(), "{what}: {parameter} has {largest}");
             // Keys' biases shift all scores of a softmax alike: their gradient is nothing by nature.
             let nothing = parameter.ends_with("key.bias");
-            assert!(nothing || largest > 0.0, "{what}: no gradient reaches {parameter}");
+            assert!(
+                nothing || largest > 0.0,
+                "{what}: no gradient reaches {parameter}"
+            );
         }
     });
 }
@@ -142,25 +160,48 @@ fn overfits_and_keeps_what_it_learned() {
         let out = folder.path().join("run");
         let finished = train(entry, recipe(entry.name, sets, folder.path()), &out, device);
         let report = finished.test.as_ref().unwrap();
-        let counts = if entry.nested { report.overall } else { report.flat_view };
+        let counts = if entry.nested {
+            report.overall
+        } else {
+            report.flat_view
+        };
         assert_eq!(counts.f1(), 1.0, "{what}: {report}");
         assert_eq!(finished.tagger.nested(), entry.nested, "{what}");
 
         let mut texts = sentences();
         texts.push(Sentence::default());
-        texts.push(Sentence::from_words(["quite", "unknown", "👩‍🔬", "\u{200b}", "北京"]));
+        texts.push(Sentence::from_words([
+            "quite",
+            "unknown",
+            "👩‍🔬",
+            "\u{200b}",
+            "北京",
+        ]));
         let together = finished.tagger.tag(&texts).unwrap();
-        assert!(together[8].is_empty(), "{what}: an empty sentence has no mentions");
+        assert!(
+            together[8].is_empty(),
+            "{what}: an empty sentence has no mentions"
+        );
         check_gold(entry, &together, what);
 
         let loaded = zoo::load(&out, device).unwrap();
         assert_eq!(loaded.labels(), finished.tagger.labels(), "{what}");
-        assert_close(&together, &loaded.tag(&texts).unwrap(), &format!("{what}: saved and loaded"));
+        assert_close(
+            &together,
+            &loaded.tag(&texts).unwrap(),
+            &format!("{what}: saved and loaded"),
+        );
 
         // One by one there is no padding; together there is.
         let alone: Vec<Vec<Mention>> = texts
             .iter()
-            .map(|text| finished.tagger.tag(std::slice::from_ref(text)).unwrap().remove(0))
+            .map(|text| {
+                finished
+                    .tagger
+                    .tag(std::slice::from_ref(text))
+                    .unwrap()
+                    .remove(0)
+            })
             .collect();
         assert_close(&together, &alone, &format!("{what}: alone and in a batch"));
     });
@@ -172,11 +213,19 @@ fn check_gold(entry: &Entry, found: &[Vec<Mention>], what: &str) {
             true => sentence.entities.clone(),
             false => outermost(&sentence.entities),
         };
-        let mut found: Vec<Entity> = mentions.iter().map(|mention| mention.entity.clone()).collect();
+        let mut found: Vec<Entity> = mentions
+            .iter()
+            .map(|mention| mention.entity.clone())
+            .collect();
         gold.sort();
         found.sort();
         assert_eq!(found, gold, "{what}");
-        assert!(mentions.iter().all(|mention| (0.0..=1.0001).contains(&mention.score)), "{what}");
+        assert!(
+            mentions
+                .iter()
+                .all(|mention| (0.0..=1.0001).contains(&mention.score)),
+            "{what}"
+        );
     }
 }
 
@@ -185,7 +234,12 @@ fn assert_close(one: &[Vec<Mention>], other: &[Vec<Mention>], what: &str) {
         let entities = |list: &[Mention]| list.iter().map(|m| m.entity.clone()).collect::<Vec<_>>();
         assert_eq!(entities(one), entities(other), "{what}");
         for (one, other) in one.iter().zip(other) {
-            assert!((one.score - other.score).abs() < 1e-4, "{what}: {} {}", one.score, other.score);
+            assert!(
+                (one.score - other.score).abs() < 1e-4,
+                "{what}: {} {}",
+                one.score,
+                other.score
+            );
         }
     }
 }

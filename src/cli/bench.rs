@@ -61,7 +61,11 @@ impl Bench {
             return Ok(ExitCode::SUCCESS);
         }
         let count = measured.sentences as f64;
-        println!("{:.1} sentences/s over {} sentences", count / measured.seconds, measured.sentences);
+        println!(
+            "{:.1} sentences/s over {} sentences",
+            count / measured.seconds,
+            measured.sentences
+        );
         if let Some(seconds) = measured.cpu_seconds {
             println!("{:.1} sentences per CPU second", count / seconds);
         }

@@ -118,7 +118,12 @@ struct Split {
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Names and shares of the parts.
-    #[arg(long, value_delimiter = ',', default_value = "train=0.8,dev=0.1,test=0.1", value_name = "NAME=SHARE")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "train=0.8,dev=0.1,test=0.1",
+        value_name = "NAME=SHARE"
+    )]
     parts: Vec<String>,
     /// The same seed splits the same way.
     #[arg(long, default_value_t = 1)]
@@ -221,7 +226,10 @@ impl Split {
         let mut names = Vec::new();
         let mut shares = Vec::new();
         for part in &self.parts {
-            match part.split_once('=').map(|(name, share)| (name, share.parse::<f64>())) {
+            match part
+                .split_once('=')
+                .map(|(name, share)| (name, share.parse::<f64>()))
+            {
                 Some((name, Ok(share))) if is_plain(name) => {
                     names.push(name);
                     shares.push(share);

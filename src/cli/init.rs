@@ -1,9 +1,204 @@
-//! stub
+//! `nerzoo init`: a commented recipe for the user's own files.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-/// stub
-#[derive(Debug, clap::Args)]
-pub struct Init {}
+
+use anyhow::{Result, bail};
+use clap::Args;
+
+use crate::data::stats::Stats;
+use crate::data::{self, Format, Options};
+use crate::encoder::load;
+use crate::error::Error;
+use crate::heads::zoo;
+use crate::text::{Labels, Sentence};
+use crate::train::recipe::Recipe;
+
+/// Arguments of `init`.
+#[derive(Debug, Args)]
+pub struct Init {
+    /// The head, such as seq_ner.
+    #[arg(long)]
+    head: String,
+    /// Files to train on.
+    #[arg(long, required = true, num_args = 1.., value_name = "FILE")]
+    train: Vec<PathBuf>,
+    /// Files to choose the best checkpoint with; without any, a tenth of the training sentences is held out.
+    #[arg(long, num_args = 1.., value_name = "FILE")]
+    dev: Vec<PathBuf>,
+    /// Files to report on.
+    #[arg(long, num_args = 1.., value_name = "FILE")]
+    test: Vec<PathBuf>,
+    /// A pretrained encoder's folder or name; without it one is trained from scratch.
+    #[arg(long, value_name = "ENCODER")]
+    encoder: Option<String>,
+    /// The files' format, when it is not recognised.
+    #[arg(long)]
+    format: Option<Format>,
+    /// Where to write the recipe; `-` is standard output.
+    #[arg(long, default_value = "recipe.toml", value_name = "FILE")]
+    out: PathBuf,
+    /// Write over an existing file.
+    #[arg(long)]
+    force: bool,
+}
+
 impl Init {
-    /// stub
-    pub fn run(self) -> anyhow::Result<ExitCode> { Ok(ExitCode::SUCCESS) }
+    /// Looks at the files and writes the recipe.
+    pub fn run(self) -> Result<ExitCode> {
+        let entry = zoo::find(&self.head)?;
+        if let Some(encoder) = &self.encoder {
+            load::config(&load::find(encoder)?)?;
+        }
+        let options = Options {
+            format: self.format,
+            ..Options::default()
+        };
+        let train = data::read_many(&self.train, &options)?;
+        for path in self.dev.iter().chain(&self.test) {
+            data::read(path, &options)?;
+        }
+        if Labels::of(&train).is_empty() {
+            bail!(
+                "the training files have no entities; `nerzoo data check` shows what was read from them"
+            );
+        }
+        let recipe = self.recipe(&train, entry.nested)?;
+        Recipe::parse(&recipe, "the new recipe", &[])?;
+        if self.out == Path::new("-") {
+            print!("{recipe}");
+            return Ok(ExitCode::SUCCESS);
+        }
+        if self.out.exists() && !self.force {
+            bail!(
+                "{} exists; give another --out, or --force to write over it",
+                self.out.display()
+            );
+        }
+        std::fs::write(&self.out, &recipe).map_err(|source| Error::io(&self.out, source))?;
+        println!(
+            "{} written; look through it, then: nerzoo train {}",
+            self.out.display(),
+            self.out.display()
+        );
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn recipe(&self, train: &[Sentence], nested: bool) -> Result<String> {
+        let stats = Stats::of(train);
+        let labels = Labels::of(train);
+        let mut text = String::new();
+        writeln!(
+            text,
+            "# A recipe is a run: change what you like, or override with --set key=value."
+        )?;
+        writeln!(
+            text,
+            "# Training files: {} sentences, {} words, {} entities of {} types: {}.",
+            stats.sentences,
+            stats.words,
+            stats.entities,
+            labels.len(),
+            labels.names().join(", ")
+        )?;
+        if stats.misaligned > 0 {
+            writeln!(
+                text,
+                "# {} of them do not start and end on word borders; no model can find these.",
+                stats.misaligned
+            )?;
+        }
+        if stats.nested > 0 && !nested {
+            writeln!(
+                text,
+                "# {} entities nest. {} is flat: it learns the outermost ones only.",
+                stats.nested, self.head
+            )?;
+        }
+        writeln!(
+            text,
+            "\n[data]\n# Paths are seen from the folder where nerzoo runs."
+        )?;
+        writeln!(text, "train = {}", paths(&self.train))?;
+        match self.dev.is_empty() {
+            true => writeln!(
+                text,
+                "# No dev files: a tenth of the training sentences, by document, is held out."
+            )?,
+            false => writeln!(text, "dev = {}", paths(&self.dev))?,
+        }
+        if !self.test.is_empty() {
+            writeln!(text, "test = {}", paths(&self.test))?;
+        }
+        if let Some(format) = self.format {
+            writeln!(text, "options = {{ format = \"{format}\" }}")?;
+        }
+        self.encoder_part(&mut text, &stats)?;
+        writeln!(text, "\n[head]\nname = \"{}\"", self.head)?;
+        self.train_part(&mut text, &stats)?;
+        Ok(text)
+    }
+
+    fn encoder_part(&self, text: &mut String, stats: &Stats) -> Result<()> {
+        if let Some(encoder) = &self.encoder {
+            writeln!(text, "\n[encoder]\npretrained = {encoder:?}")?;
+            writeln!(
+                text,
+                "# pooling = \"max\"   # or first, mean: how a word's pieces become its state"
+            )?;
+            return Ok(());
+        }
+        // Few words fill few pieces; a vocabulary much larger than the corpus learns nothing.
+        let vocabulary = (stats.words / 20).clamp(500, 8000) / 100 * 100;
+        writeln!(
+            text,
+            "\n# No pretrained encoder was given, so a small one is trained on these sentences alone."
+        )?;
+        writeln!(
+            text,
+            "# With --encoder FOLDER results are usually much better."
+        )?;
+        writeln!(
+            text,
+            "[encoder.scratch]\nvocabulary = {vocabulary}\nlayers = 2\nwidth = 128"
+        )?;
+        Ok(())
+    }
+
+    fn train_part(&self, text: &mut String, stats: &Stats) -> Result<()> {
+        let mean = stats.words as f64 / stats.sentences.max(1) as f64;
+        let batch = match mean {
+            mean if mean < 15.0 => 32,
+            mean if mean < 60.0 => 16,
+            _ => 8,
+        };
+        // Enough steps to learn from small corpora, not more than needed for large ones.
+        let epochs = (40_000 / stats.sentences.max(1)).clamp(3, 20);
+        writeln!(text, "\n[train]")?;
+        writeln!(text, "epochs = {epochs}")?;
+        writeln!(
+            text,
+            "batch = {batch}   # sentences; they have {mean:.1} words on average"
+        )?;
+        let rate = if self.encoder.is_some() {
+            "5e-5"
+        } else {
+            "1e-3"
+        };
+        writeln!(text, "learning_rate = {rate}")?;
+        writeln!(
+            text,
+            "patience = 5   # epochs without a better dev F1 before it stops"
+        )?;
+        Ok(())
+    }
+}
+
+fn paths(paths: &[PathBuf]) -> String {
+    let quoted: Vec<String> = paths
+        .iter()
+        .map(|path| toml::Value::String(path.display().to_string()).to_string())
+        .collect();
+    format!("[{}]", quoted.join(", "))
 }

@@ -49,7 +49,12 @@ enum Verb {
 #[derive(Debug, Args)]
 struct Place {
     /// auto, cpu, ndarray, and in builds with the feature: vulkan[:n], wgpu[:n], cuda[:n].
-    #[arg(long, env = "NERZOO_DEVICE", default_value = "auto", value_name = "DEVICE")]
+    #[arg(
+        long,
+        env = "NERZOO_DEVICE",
+        default_value = "auto",
+        value_name = "DEVICE"
+    )]
     device: String,
     /// A folder with corpora by name; looked in before NERZOO_DATA and ./datasets.
     #[arg(long, value_name = "DIR")]

@@ -75,7 +75,10 @@ impl Predict {
         number: &mut usize,
         out: &mut impl Write,
     ) -> Result<usize> {
-        let sentences: Vec<Sentence> = chunk.iter().filter_map(|item| item.as_ref().ok().cloned()).collect();
+        let sentences: Vec<Sentence> = chunk
+            .iter()
+            .filter_map(|item| item.as_ref().ok().cloned())
+            .collect();
         let mut found = tagger.tag(&sentences)?.into_iter();
         let mut bad = 0;
         for item in chunk {
@@ -134,7 +137,9 @@ impl Predict {
                     Ok(0) => return,
                     Ok(_) => match std::str::from_utf8(&line) {
                         Ok(text) => parse(text.trim_end_matches(['\n', '\r'])),
-                        Err(problem) => Err(format!("not UTF-8 after byte {}", problem.valid_up_to())),
+                        Err(problem) => {
+                            Err(format!("not UTF-8 after byte {}", problem.valid_up_to()))
+                        }
                     },
                     Err(problem) => Err(format!("cannot be read: {problem}")),
                 };
@@ -152,7 +157,10 @@ impl Predict {
 
     /// The format when it is one line a text; nothing for files that must be read as a whole.
     fn line_format(&self) -> Result<Option<Format>> {
-        let ending = self.file.extension().map(|ending| ending.to_string_lossy().to_lowercase());
+        let ending = self
+            .file
+            .extension()
+            .map(|ending| ending.to_string_lossy().to_lowercase());
         let format = match (self.format, ending.as_deref()) {
             (Some(format), _) => format,
             (None, Some("jsonl" | "ndjson")) => Format::TextJsonl,
@@ -187,16 +195,19 @@ impl Predict {
         if self.is_stdin() || !std::io::stderr().is_terminal() {
             return ProgressBar::hidden();
         }
-        let lines = std::fs::read(&self.file).map_or(0, |bytes| bytes.split(|byte| *byte == b'\n').count());
-        let style = ProgressStyle::with_template("{bar:40} {pos}/{len} texts  {per_sec}  {eta} left")
-            .unwrap_or_else(|_| ProgressStyle::default_bar());
+        let lines =
+            std::fs::read(&self.file).map_or(0, |bytes| bytes.split(|byte| *byte == b'\n').count());
+        let style =
+            ProgressStyle::with_template("{bar:40} {pos}/{len} texts  {per_sec}  {eta} left")
+                .unwrap_or_else(|_| ProgressStyle::default_bar());
         ProgressBar::new(lines as u64).with_style(style)
     }
 }
 
 /// `{"text": ...}`, or `{"tokens": [...]}`.
 fn parse_json(line: &str) -> Item {
-    let value: Value = serde_json::from_str(line).map_err(|problem| format!("not JSON: {problem}"))?;
+    let value: Value =
+        serde_json::from_str(line).map_err(|problem| format!("not JSON: {problem}"))?;
     if let Some(text) = value["text"].as_str() {
         return Ok(words::sentence(text, Default::default()));
     }
@@ -204,5 +215,7 @@ fn parse_json(line: &str) -> Item {
         .as_array()
         .ok_or("needs a `text` (a string) or `tokens` (a list of strings)")?;
     let tokens: Option<Vec<&str>> = tokens.iter().map(Value::as_str).collect();
-    Ok(Sentence::from_words(tokens.ok_or("`tokens` has something that is no string")?))
+    Ok(Sentence::from_words(
+        tokens.ok_or("`tokens` has something that is no string")?,
+    ))
 }

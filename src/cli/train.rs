@@ -88,7 +88,11 @@ impl Train {
         if let Some(out) = &self.out {
             return out.clone();
         }
-        let stem = self.recipe.file_stem().unwrap_or_default().to_string_lossy();
+        let stem = self
+            .recipe
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy();
         let name = |number: usize| match number {
             1 => Path::new("runs").join(&*stem),
             _ => Path::new("runs").join(format!("{stem}-{number}")),
@@ -102,7 +106,11 @@ impl Train {
 
     /// The command as a person would type it, without the paths of this machine.
     fn command(&self) -> String {
-        let file = self.recipe.file_name().unwrap_or_default().to_string_lossy();
+        let file = self
+            .recipe
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy();
         let mut command = format!("nerzoo train model-zoo/recipes/{file}");
         for set in &self.sets {
             command += &format!(" --set '{set}'");
@@ -146,11 +154,17 @@ fn bracketed(sentence: &Sentence, mentions: &[Mention]) -> String {
         if index > 0 && sentence.words[index - 1].end < word.start {
             text.push(' ');
         }
-        for _ in sorted.iter().filter(|mention| mention.entity.span.start == index) {
+        for _ in sorted
+            .iter()
+            .filter(|mention| mention.entity.span.start == index)
+        {
             text.push('[');
         }
         text.push_str(&word.text);
-        let closing = sorted.iter().rev().filter(|mention| mention.entity.span.end == index + 1);
+        let closing = sorted
+            .iter()
+            .rev()
+            .filter(|mention| mention.entity.span.end == index + 1);
         for mention in closing {
             text.push_str(&format!("]{}", mention.entity.label));
         }

@@ -30,7 +30,12 @@ impl PieceBatch {
     pub fn new(sentences: &[&Encoded], pieces: &Pieces, window: usize, overlap: usize) -> Self {
         let limit = window.saturating_sub(2).max(1);
         let mut rows: Vec<Vec<u32>> = Vec::with_capacity(sentences.len());
-        let words = sentences.iter().map(|s| s.words()).max().unwrap_or(0).max(1);
+        let words = sentences
+            .iter()
+            .map(|s| s.words())
+            .max()
+            .unwrap_or(0)
+            .max(1);
         let mut places = vec![(0, 0, 1); sentences.len() * words]; // (row, column, pieces)
         let mut sentence_rows = Vec::with_capacity(sentences.len());
         for (index, sentence) in sentences.iter().enumerate() {
@@ -98,7 +103,9 @@ mod tests {
     #[test]
     fn every_word_finds_its_pieces() {
         let sentences = [
-            Sentence::from_words(["anna", "lives", "in", "lindholm", "today", "and", "anna", "sings"]),
+            Sentence::from_words([
+                "anna", "lives", "in", "lindholm", "today", "and", "anna", "sings",
+            ]),
             Sentence::from_words(Vec::<String>::new()),
             Sentence::from_words(["anna"]),
         ];
@@ -115,7 +122,10 @@ mod tests {
                     let at = batch.first_piece[place];
                     let count = count.min(window - 2);
                     assert_eq!(batch.piece_count[place], count);
-                    let found: Vec<u32> = batch.ids[at..at + count].iter().map(|id| *id as u32).collect();
+                    let found: Vec<u32> = batch.ids[at..at + count]
+                        .iter()
+                        .map(|id| *id as u32)
+                        .collect();
                     let start = sentence.starts[word];
                     assert_eq!(found, &sentence.ids[start..start + count]);
                 }

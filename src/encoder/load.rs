@@ -48,7 +48,11 @@ pub fn find(name: &str) -> Result<PathBuf> {
     if path.join("config.json").is_file() {
         return Ok(path);
     }
-    let last = name.trim_end_matches('/').rsplit('/').next().unwrap_or(name);
+    let last = name
+        .trim_end_matches('/')
+        .rsplit('/')
+        .next()
+        .unwrap_or(name);
     let roots = std::env::var_os("NERZOO_ENCODERS").unwrap_or_default();
     for root in std::env::split_paths(&roots) {
         let folder = root.join(last);
@@ -201,11 +205,13 @@ fn apply_safetensors(
 }
 
 fn remapper() -> KeyRemapper {
-    NAMES.iter().fold(KeyRemapper::new(), |remapper, (from, to)| {
-        remapper
-            .add_pattern(from, *to)
-            .expect("the patterns above are valid")
-    })
+    NAMES
+        .iter()
+        .fold(KeyRemapper::new(), |remapper, (from, to)| {
+            remapper
+                .add_pattern(from, *to)
+                .expect("the patterns above are valid")
+        })
 }
 
 /// Fails with a list when anything is missing, left over or of the wrong shape.

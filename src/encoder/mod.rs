@@ -210,7 +210,11 @@ impl Encoder {
             source[word] = total + split.len() / longest;
             for piece in 0..longest {
                 split.push(batch.first_piece[word] + piece.min(count - 1));
-                weights.push(if piece < count { 1.0 / count as f32 } else { 0.0 });
+                weights.push(if piece < count {
+                    1.0 / count as f32
+                } else {
+                    0.0
+                });
             }
         }
         let words = split.len() / longest;

@@ -196,7 +196,10 @@ impl Pieces {
 
     /// Pieces of every sentence, in order. Each distinct word is tokenized once, on all cores.
     pub fn encode(&self, sentences: &[Sentence]) -> Vec<Encoded> {
-        let mut known = self.remembered.lock().unwrap_or_else(|lock| lock.into_inner());
+        let mut known = self
+            .remembered
+            .lock()
+            .unwrap_or_else(|lock| lock.into_inner());
         let unseen: BTreeSet<&str> = sentences
             .iter()
             .flat_map(|sentence| &sentence.words)

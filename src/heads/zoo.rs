@@ -11,7 +11,7 @@ use crate::predict::Tagger;
 use crate::text::Sentence;
 use crate::train::bench::{self, Bench, Measured};
 use crate::train::launch::{Finished, Launch, launch};
-use crate::train::probe::gradients;
+use crate::train::probe::{Reached, gradients};
 use crate::train::recipe::Recipe;
 use crate::zoo::bundle;
 
@@ -34,7 +34,7 @@ pub struct Entry {
     /// Times prediction.
     pub bench_predict: fn(&Bench) -> Result<Measured>,
     /// One training step's gradients by parameter, for looking whether each gets one.
-    pub gradients: fn(&Recipe, &[Sentence], &Device) -> Result<Vec<(String, f32)>>,
+    pub gradients: fn(&Recipe, &[Sentence], &Device) -> Result<Reached>,
 }
 
 /// Every head there is.

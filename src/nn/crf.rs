@@ -64,7 +64,11 @@ impl Crf {
                 }
             }
             begun.push(if *length > 0 { tag(sentence, 0) } else { 0 });
-            ended.push(if *length > 0 { tag(sentence, length - 1) } else { 0 });
+            ended.push(if *length > 0 {
+                tag(sentence, length - 1)
+            } else {
+                0
+            });
         }
         let sums = |scores: Tensor<1>, places: &[usize], by: &[usize]| {
             if places.is_empty() {
@@ -79,9 +83,15 @@ impl Crf {
             )
         };
         let everyone: Vec<usize> = (0..batch).collect();
-        sums(emissions.reshape([batch * words * tags]), &emitted, &emitted_by)
-            + sums(self.transitions.val().reshape([tags * tags]), &moved, &moved_by)
-            + sums(self.start.val(), &begun, &everyone)
+        sums(
+            emissions.reshape([batch * words * tags]),
+            &emitted,
+            &emitted_by,
+        ) + sums(
+            self.transitions.val().reshape([tags * tags]),
+            &moved,
+            &moved_by,
+        ) + sums(self.start.val(), &begun, &everyone)
             + sums(self.end.val(), &ended, &everyone)
     }
 
@@ -187,10 +197,8 @@ fn keep_where_running(
         return next;
     }
     let over: Vec<bool> = lengths.iter().map(|length| *length <= word).collect();
-    let over = Tensor::<2, Bool>::from_data(
-        TensorData::new(over, [lengths.len(), 1]),
-        &next.device(),
-    );
+    let over =
+        Tensor::<2, Bool>::from_data(TensorData::new(over, [lengths.len(), 1]), &next.device());
     let shape = next.dims();
     next.mask_where(over.expand(shape), before)
 }
@@ -224,7 +232,11 @@ mod tests {
 
     fn example(device: &Device) -> (Crf, Tensor<3>, Vec<usize>) {
         device.seed(7);
-        let emissions = Tensor::random([3, 4, 3], burn::tensor::Distribution::Normal(0.0, 2.0), device);
+        let emissions = Tensor::random(
+            [3, 4, 3],
+            burn::tensor::Distribution::Normal(0.0, 2.0),
+            device,
+        );
         (Crf::new(3, device), emissions, vec![4, 2, 0])
     }
 
@@ -245,7 +257,11 @@ mod tests {
 
     fn paths(length: usize) -> Vec<Vec<usize>> {
         (0..3usize.pow(length as u32))
-            .map(|code| (0..length).map(|word| code / 3usize.pow(word as u32) % 3).collect())
+            .map(|code| {
+                (0..length)
+                    .map(|word| code / 3usize.pow(word as u32) % 3)
+                    .collect()
+            })
             .collect()
     }
 
@@ -259,8 +275,10 @@ mod tests {
             let all = host::floats(emissions.clone());
             for (sentence, length) in lengths.iter().take(2).enumerate() {
                 let own = &all[sentence * 12..];
-                let scores: Vec<(f64, Vec<usize>)> =
-                    paths(*length).into_iter().map(|path| (score(&crf, own, &path), path)).collect();
+                let scores: Vec<(f64, Vec<usize>)> = paths(*length)
+                    .into_iter()
+                    .map(|path| (score(&crf, own, &path), path))
+                    .collect();
                 let sum: f64 = scores.iter().map(|(score, _)| score.exp()).sum();
                 assert!((partition[sentence] as f64 - sum.ln()).abs() < 1e-4);
                 let (_, winner) = scores.iter().max_by(|a, b| a.0.total_cmp(&b.0)).unwrap();
@@ -268,8 +286,11 @@ mod tests {
                 assert_eq!(&found, winner);
                 for word in 0..*length {
                     for tag in 0..3 {
-                        let with: f64 = scores.iter().filter(|(_, path)| path[word] == tag)
-                            .map(|(score, _)| score.exp()).sum();
+                        let with: f64 = scores
+                            .iter()
+                            .filter(|(_, path)| path[word] == tag)
+                            .map(|(score, _)| score.exp())
+                            .sum();
                         let got = marginals[(sentence * 4 + word) * 3 + tag] as f64;
                         assert!((got - with / sum).abs() < 1e-4, "{got} {}", with / sum);
                     }

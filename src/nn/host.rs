@@ -31,8 +31,10 @@ pub fn best(scores: &[f32], words: usize, kinds: usize, lengths: &[usize]) -> Ve
                     let at = (sentence * words + word) * kinds;
                     let row = &scores[at..at + kinds];
                     // The first of equals, as everywhere else.
-                    (1..kinds).fold(0, |best, kind| if row[kind] > row[best] { kind } else { best })
-                        as i32
+                    (1..kinds).fold(
+                        0,
+                        |best, kind| if row[kind] > row[best] { kind } else { best },
+                    ) as i32
                 })
                 .collect()
         })

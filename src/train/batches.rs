@@ -88,7 +88,9 @@ impl<H: Head> Kitchen<H> {
             .chunks_mut(self.batch * POOL)
             .flat_map(|pool| {
                 pool.sort_by_key(length);
-                pool.chunks(self.batch).map(<[usize]>::to_vec).collect::<Vec<_>>()
+                pool.chunks(self.batch)
+                    .map(<[usize]>::to_vec)
+                    .collect::<Vec<_>>()
             })
             .collect();
         batches.shuffle(&mut random);
@@ -258,7 +260,10 @@ mod tests {
     }
 
     fn order(loader: &Loader<SeqNer>) -> Vec<Vec<usize>> {
-        loader.iter().map(|batch| batch.unwrap().sentences).collect()
+        loader
+            .iter()
+            .map(|batch| batch.unwrap().sentences)
+            .collect()
     }
 
     #[test]

@@ -14,8 +14,8 @@ use super::corpus::Corpus;
 use super::optimizer::{optimizer, scheduler};
 use super::progress::{Quiet, Reporter};
 use super::recipe::Recipe;
-use super::run::Run;
 use super::resume::{Checkpoints, Lock, State, WheneverAsked};
+use super::run::Run;
 use super::step::{Loss, SpanF1};
 use super::strategy::ExactTraining;
 use crate::error::{Error, Result};
@@ -66,29 +66,37 @@ pub struct Finished {
 pub fn launch<H: Head>(launch: &Launch) -> Result<Finished> {
     let head: H::Config = launch.recipe.head_config()?;
     let recipe = launch.recipe.with_head(&head)?;
-    fs::create_dir_all(&launch.out).map_err(|source| Error::io(&launch.out, source))?;
-    let _lock = Lock::take(&launch.out)?;
-    let state = enter(launch, &recipe)?;
+    refuse_taken(launch)?;
+    // Whatever can fail early fails before the folder is claimed.
     let corpus = Corpus::load(&recipe, &launch.roots)?;
     let run = Run::<H>::prepare(recipe, head, corpus)?;
+    fs::create_dir_all(&launch.out).map_err(|source| Error::io(&launch.out, source))?;
+    let _lock = Lock::take(&launch.out)?;
+    let state = enter(launch, &run.recipe)?;
     run.write_description(&launch.out)?;
     let state = run.train(launch, state)?;
     run.finish(launch, state)
 }
 
-/// Looks at the folder: a fresh start, or the state to go on from.
+/// A folder with a run in it is only entered to go on with that run.
+fn refuse_taken(launch: &Launch) -> Result<()> {
+    if launch.resume || !launch.out.join("recipe.toml").is_file() {
+        return Ok(());
+    }
+    Err(Error::bundle(
+        &launch.out,
+        "this folder already holds a run; add --resume to go on with it, or give another --out",
+    ))
+}
+
+/// Claims the folder: a fresh start, or the state to go on from.
 fn enter(launch: &Launch, recipe: &Recipe) -> Result<Option<State>> {
+    refuse_taken(launch)?;
     let path = launch.out.join("recipe.toml");
     let text = recipe.to_toml()?;
     if !path.is_file() {
         fs::write(&path, text).map_err(|source| Error::io(&path, source))?;
         return Ok(None);
-    }
-    if !launch.resume {
-        return Err(Error::bundle(
-            &launch.out,
-            "this folder already holds a run; add --resume to go on with it, or give another --out",
-        ));
     }
     let before = Recipe::read(&path, &[])?;
     if before != *recipe {

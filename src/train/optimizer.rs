@@ -155,8 +155,18 @@ impl Constants {
             .expect("parameters are f32")
             .par_chunks_mut(CHUNK)
             .zip(gradient.as_slice::<f32>().expect("f32").par_chunks(CHUNK))
-            .zip(moment_1.as_mut_slice::<f32>().expect("f32").par_chunks_mut(CHUNK))
-            .zip(moment_2.as_mut_slice::<f32>().expect("f32").par_chunks_mut(CHUNK))
+            .zip(
+                moment_1
+                    .as_mut_slice::<f32>()
+                    .expect("f32")
+                    .par_chunks_mut(CHUNK),
+            )
+            .zip(
+                moment_2
+                    .as_mut_slice::<f32>()
+                    .expect("f32")
+                    .par_chunks_mut(CHUNK),
+            )
             .for_each(|(((values, gradients), firsts), seconds)| {
                 self.update(values, gradients, firsts, seconds)
             });
@@ -164,7 +174,13 @@ impl Constants {
         (back(tensor), back(moment_1), back(moment_2))
     }
 
-    fn update(&self, values: &mut [f32], gradients: &[f32], firsts: &mut [f32], seconds: &mut [f32]) {
+    fn update(
+        &self,
+        values: &mut [f32],
+        gradients: &[f32],
+        firsts: &mut [f32],
+        seconds: &mut [f32],
+    ) {
         let (one, two) = (1.0 - self.beta_1, 1.0 - self.beta_2);
         for (((value, gradient), first), second) in
             values.iter_mut().zip(gradients).zip(firsts).zip(seconds)
@@ -172,7 +188,8 @@ impl Constants {
             let gradient = gradient * self.scale;
             *first = *first * self.beta_1 + gradient * one;
             *second = *second * self.beta_2 + gradient * gradient * two;
-            *value = *value * self.keep - self.step * *first / (second.sqrt() / self.root + self.epsilon);
+            *value = *value * self.keep
+                - self.step * *first / (second.sqrt() / self.root + self.epsilon);
         }
     }
 }
@@ -280,7 +297,13 @@ mod tests {
             step: 0,
             ..schedule.clone()
         };
-        resumed.load_record(WarmUp { step: 3, ..schedule }.to_record());
+        resumed.load_record(
+            WarmUp {
+                step: 3,
+                ..schedule
+            }
+            .to_record(),
+        );
         assert_eq!(resumed.step(), 0.75);
     }
 

@@ -15,12 +15,15 @@ use crate::heads::Head;
 use crate::nn::host;
 use crate::text::{Labels, Sentence};
 
+/// The largest gradient of each parameter, by its path.
+pub type Reached = Vec<(String, f32)>;
+
 /// The largest gradient of each parameter after one batch of the sentences; a parameter without any gets −1.
 pub fn gradients<H: Head>(
     recipe: &Recipe,
     sentences: &[Sentence],
     device: &Device,
-) -> Result<Vec<(String, f32)>> {
+) -> Result<Reached> {
     let corpus = Corpus {
         train: sentences.to_vec(),
         dev: Vec::new(),
@@ -46,7 +49,7 @@ pub fn gradients<H: Head>(
 struct Reach {
     gradients: GradientsParams,
     path: Vec<String>,
-    found: Vec<(String, f32)>,
+    found: Reached,
 }
 
 impl ModuleVisitor for Reach {

@@ -68,13 +68,22 @@ impl Reporter {
         let Some(point) = state.curves.points.last().filter(|_| !self.silent) else {
             return;
         };
-        let dev = match (point.dev_loss, point.dev_precision, point.dev_recall, point.dev_f1) {
+        let dev = match (
+            point.dev_loss,
+            point.dev_precision,
+            point.dev_recall,
+            point.dev_f1,
+        ) {
             (Some(loss), Some(precision), Some(recall), Some(f1)) => format!(
                 "  dev loss {loss:.4}  P {:.2}  R {:.2}  F1 {:.2}{}",
                 100.0 * precision,
                 100.0 * recall,
                 100.0 * f1,
-                if state.best_step == point.step { "  (best)" } else { "" }
+                if state.best_step == point.step {
+                    "  (best)"
+                } else {
+                    ""
+                }
             ),
             _ => "  (no dev sentences)".into(),
         };

@@ -310,7 +310,9 @@ fn set(table: &mut Table, assignment: &str) -> Result<()> {
             .or_insert_with(|| Value::Table(Table::new()))
             .as_table_mut()
             .ok_or_else(|| {
-                Error::Config(format!("--set {assignment}: {part} is a value, not a table"))
+                Error::Config(format!(
+                    "--set {assignment}: {part} is a value, not a table"
+                ))
             })?;
     }
     place.insert(last.to_string(), value);
@@ -325,8 +327,12 @@ mod tests {
 
     #[test]
     fn overrides_reach_every_depth() {
-        let sets = ["train.batch=4", "encoder.scratch.width=64", "data.corpus=genia"]
-            .map(String::from);
+        let sets = [
+            "train.batch=4",
+            "encoder.scratch.width=64",
+            "data.corpus=genia",
+        ]
+        .map(String::from);
         let recipe = Recipe::parse(SMALL, "r.toml", &sets).unwrap();
         assert_eq!(recipe.train.batch, 4);
         assert_eq!(recipe.encoder.scratch.unwrap().width, 64);
@@ -340,7 +346,9 @@ mod tests {
         assert!(problem.starts_with("r.toml:6"), "{problem}");
         assert!(problem.contains("did you mean `epochs`"), "{problem}");
         let sets = ["train.bach=4".to_string()];
-        let problem = Recipe::parse(SMALL, "r.toml", &sets).unwrap_err().to_string();
+        let problem = Recipe::parse(SMALL, "r.toml", &sets)
+            .unwrap_err()
+            .to_string();
         assert!(problem.contains("did you mean `batch`"), "{problem}");
     }
 

@@ -121,11 +121,15 @@ impl Metric for Loss {
         _: &MetricMetadata,
     ) -> Result<SerializedEntry, TensorReadError> {
         self.state.update(item.loss, item.sentences);
-        Ok(self.state.compute_update(FormatOptions::new(self.name()).precision(4)))
+        Ok(self
+            .state
+            .compute_update(FormatOptions::new(self.name()).precision(4)))
     }
 
     fn compute(&mut self) -> Result<SerializedEntry, TensorReadError> {
-        Ok(self.state.compute_final(FormatOptions::new(self.name()).precision(4)))
+        Ok(self
+            .state
+            .compute_final(FormatOptions::new(self.name()).precision(4)))
     }
 
     fn clear(&mut self) {

@@ -12,9 +12,9 @@ use burn::optim::GradientsAccumulator;
 use burn::tensor::Device;
 use burn::train::metric::store::EventStoreClient;
 use burn::train::{
-    EventProcessorTraining, InferenceStep, Interrupter, Learner, LearnerEvent, LearningCheckpointer,
-    SupervisedLearningStrategy, SupervisedTrainingEventProcessor, TrainLoader, TrainOutput,
-    TrainingComponents, TrainingItem, ValidLoader,
+    EventProcessorTraining, InferenceStep, Interrupter, Learner, LearnerEvent,
+    LearningCheckpointer, SupervisedLearningStrategy, SupervisedTrainingEventProcessor,
+    TrainLoader, TrainOutput, TrainingComponents, TrainingItem, ValidLoader,
 };
 
 use super::batches::{Loader, mix};
@@ -154,7 +154,9 @@ impl<H: Head> Session<'_, H> {
                 Err(problem) => return self.interrupter.fail(problem),
             };
             let number = (epoch - 1) * per_epoch + self.state.batch;
-            settings.device.seed(mix(settings.train.seed, number as u64));
+            settings
+                .device
+                .seed(mix(settings.train.seed, number as u64));
             let sentences = batch.sentences.clone();
             let output = self.learner.train_step(batch);
             if !output.item.loss.is_finite() {
@@ -173,7 +175,8 @@ impl<H: Head> Session<'_, H> {
             self.state.seconds = self.seconds();
             let iteration = Some(self.state.batch);
             let rate = self.learner.lr_current();
-            self.lines().step(&self.state, outcome.sentences, rate.base());
+            self.lines()
+                .step(&self.state, outcome.sentences, rate.base());
             self.report(LearnerEvent::ProcessedItem(TrainingItem::new(
                 outcome,
                 batches.progress(),

@@ -93,7 +93,10 @@ impl Config {
     /// The head's knobs.
     pub fn head_config<H: Head>(&self, folder: &Path) -> Result<H::Config> {
         serde_json::from_value(self.head_config.clone()).map_err(|problem| {
-            Error::bundle(folder.join("config.json"), format!("head_config: {problem}"))
+            Error::bundle(
+                folder.join("config.json"),
+                format!("head_config: {problem}"),
+            )
         })
     }
 }
@@ -172,7 +175,10 @@ pub fn load_weights<M: Module>(model: &mut M, path: &Path) -> Result<()> {
     if result.unused.is_empty() && result.errors.is_empty() && result.missing.is_empty() {
         return Ok(());
     }
-    Err(Error::bundle(path, format!("the weights do not fit: {result}")))
+    Err(Error::bundle(
+        path,
+        format!("the weights do not fit: {result}"),
+    ))
 }
 
 /// A bundle's model, ready to tag. The hashes of its files are checked first.
@@ -187,7 +193,10 @@ pub fn load<H: Head>(folder: &Path, device: &Device) -> Result<ModelTagger<H>> {
 pub fn load_checkpoint<H: Head>(run: &Path, device: &Device) -> Result<ModelTagger<H>> {
     let checkpoints = Checkpoints::open(run)?;
     let Some(state) = checkpoints.newest()? else {
-        return Err(Error::bundle(run, "no finished model and no checkpoint here yet"));
+        return Err(Error::bundle(
+            run,
+            "no finished model and no checkpoint here yet",
+        ));
     };
     let step = match state.best_step {
         0 => state.step, // stopped inside the first epoch
@@ -202,8 +211,8 @@ pub fn load_checkpoint<H: Head>(run: &Path, device: &Device) -> Result<ModelTagg
 pub fn restore<H: Head>(model: Recognizer<H>, checkpoint: &Path) -> Result<Recognizer<H>> {
     manifest::verify(checkpoint)?;
     let path = checkpoint.join("model.bpk");
-    let record = ModuleRecord::load(&path)
-        .map_err(|problem| Error::bundle(&path, problem.to_string()))?;
+    let record =
+        ModuleRecord::load(&path).map_err(|problem| Error::bundle(&path, problem.to_string()))?;
     Ok(model.load_record(record))
 }
 

@@ -65,7 +65,11 @@ fn head(text: &mut String, facts: &Facts<'_>) -> std::fmt::Result {
     writeln!(text, "---")?;
     writeln!(text, "library_name: nerzoo")?;
     writeln!(text, "pipeline_tag: token-classification")?;
-    writeln!(text, "tags: [nerzoo, named-entity-recognition, {}]", facts.recipe.head_name())?;
+    writeln!(
+        text,
+        "tags: [nerzoo, named-entity-recognition, {}]",
+        facts.recipe.head_name()
+    )?;
     if let Some(corpus) = &facts.corpus {
         writeln!(text, "language: {}", quoted(&corpus.language))?;
     }
@@ -76,13 +80,25 @@ fn head(text: &mut String, facts: &Facts<'_>) -> std::fmt::Result {
     let test = &facts.metrics["test"];
     if test.is_object() {
         writeln!(text, "model-index:")?;
-        writeln!(text, "  - name: {}", quoted(&format!("{}-{name}", facts.recipe.head_name())))?;
+        writeln!(
+            text,
+            "  - name: {}",
+            quoted(&format!("{}-{name}", facts.recipe.head_name()))
+        )?;
         writeln!(text, "    results:")?;
         writeln!(text, "      - task: {{type: token-classification}}")?;
-        writeln!(text, "        dataset: {{name: {0}, type: {0}, split: test}}", quoted(&name))?;
+        writeln!(
+            text,
+            "        dataset: {{name: {0}, type: {0}, split: test}}",
+            quoted(&name)
+        )?;
         writeln!(text, "        metrics:")?;
         for metric in ["precision", "recall", "f1"] {
-            writeln!(text, "          - {{type: {metric}, value: {:.4}}}", number(&test[metric]))?;
+            writeln!(
+                text,
+                "          - {{type: {metric}, value: {:.4}}}",
+                number(&test[metric])
+            )?;
         }
     }
     writeln!(text, "---\n")
@@ -98,29 +114,60 @@ fn body(text: &mut String, facts: &Facts<'_>) -> std::fmt::Result {
     if !recipe.about.is_empty() {
         writeln!(text, "{}\n", recipe.about)?;
     }
-    let kind = if facts.nested { "flat and nested" } else { "flat (outermost)" };
-    writeln!(text, "Finds {kind} entities of {} types: {}.\n", facts.labels.len(), facts.labels.names().join(", "))?;
+    let kind = if facts.nested {
+        "flat and nested"
+    } else {
+        "flat (outermost)"
+    };
+    writeln!(
+        text,
+        "Finds {kind} entities of {} types: {}.\n",
+        facts.labels.len(),
+        facts.labels.names().join(", ")
+    )?;
     scores(text, facts)?;
-    writeln!(text, "## Use\n\n```sh\necho 'A text of yours.' | nerzoo predict --model FOLDER -\n```\n")?;
+    writeln!(
+        text,
+        "## Use\n\n```sh\necho 'A text of yours.' | nerzoo predict --model FOLDER -\n```\n"
+    )?;
     writeln!(text, "## Training\n\n```sh\n{}\n```\n", facts.command)?;
-    writeln!(text, "Every setting stands in `recipe.toml`, every hash in `manifest.json`.\n")?;
+    writeln!(
+        text,
+        "Every setting stands in `recipe.toml`, every hash in `manifest.json`.\n"
+    )?;
     writeln!(text, "## Licences\n")?;
     match &facts.corpus {
-        Some(corpus) => writeln!(text, "- Corpus: {}. {} Licence: {}", corpus.title, corpus.source, corpus.licence)?,
-        None => writeln!(text, "- Corpus: files of the user; their licence is not known to this card.")?,
+        Some(corpus) => writeln!(
+            text,
+            "- Corpus: {}. {} Licence: {}",
+            corpus.title, corpus.source, corpus.licence
+        )?,
+        None => writeln!(
+            text,
+            "- Corpus: files of the user; their licence is not known to this card."
+        )?,
     }
     match (&recipe.encoder.pretrained, &recipe.encoder.licence) {
         (Some(name), Some(licence)) => writeln!(text, "- Encoder: {name}. Licence: {licence}"),
-        (Some(name), None) => writeln!(text, "- Encoder: {name}; see its own model card for the licence (`encoder.licence` in the recipe puts it here)."),
+        (Some(name), None) => writeln!(
+            text,
+            "- Encoder: {name}; see its own model card for the licence (`encoder.licence` in the recipe puts it here)."
+        ),
         (None, _) => writeln!(text, "- Encoder: trained from scratch on the corpus above."),
     }
 }
 
 fn scores(text: &mut String, facts: &Facts<'_>) -> std::fmt::Result {
-    writeln!(text, "## Scores\n\n| split | view | precision | recall | F1 | entities |\n|---|---|---|---|---|---|")?;
+    writeln!(
+        text,
+        "## Scores\n\n| split | view | precision | recall | F1 | entities |\n|---|---|---|---|---|---|"
+    )?;
     for split in ["dev", "test"] {
         let report = &facts.metrics[split];
-        let rows = [("all entities", report), ("outermost only", &report["flat_view"])];
+        let rows = [
+            ("all entities", report),
+            ("outermost only", &report["flat_view"]),
+        ];
         for (view, row) in rows.into_iter().filter(|(_, row)| row.is_object()) {
             writeln!(
                 text,

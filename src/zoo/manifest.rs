@@ -37,12 +37,16 @@ pub fn write(folder: &Path) -> Result<()> {
     let mut hashes = BTreeMap::new();
     for entry in fs::read_dir(folder).map_err(fail)? {
         let path = entry.map_err(fail)?.path();
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned());
         if let Some(name) = name
             && path.is_file()
             && name != FILE
         {
-            File::open(&path).and_then(|file| file.sync_all()).map_err(|source| Error::io(&path, source))?;
+            File::open(&path)
+                .and_then(|file| file.sync_all())
+                .map_err(|source| Error::io(&path, source))?;
             hashes.insert(name, sha256(&path)?);
         }
     }

@@ -25,7 +25,10 @@ pub fn shared(variable: &str, default: &str, test: &str) -> Option<PathBuf> {
     if folder.is_dir() {
         return Some(folder);
     }
-    println!("SKIPPED {test}: {} is not there (set {variable})", folder.display());
+    println!(
+        "SKIPPED {test}: {} is not there (set {variable})",
+        folder.display()
+    );
     None
 }
 
@@ -47,7 +50,10 @@ pub fn corpora(test: &str) -> Option<PathBuf> {
 /// The fixtures (`.json` with `.safetensors` beside it) of a family, sorted.
 pub fn fixtures(golden: &Path, family: &str) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(golden.join(family)) else {
-        println!("SKIPPED fixtures of {family}: no such folder in {}", golden.display());
+        println!(
+            "SKIPPED fixtures of {family}: no such folder in {}",
+            golden.display()
+        );
         return Vec::new();
     };
     let mut found: Vec<PathBuf> = entries
@@ -90,20 +96,37 @@ impl Fixture {
     /// Numbers of a tensor, whatever their type.
     pub fn floats(&self, name: &str) -> Vec<f32> {
         let tensors = self.tensors();
-        let view = tensors.tensor(name).unwrap_or_else(|_| panic!("{}: no {name}", self.name));
+        let view = tensors
+            .tensor(name)
+            .unwrap_or_else(|_| panic!("{}: no {name}", self.name));
         let data = view.data();
         match view.dtype() {
-            Dtype::F32 => data.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect(),
-            Dtype::F64 => data.chunks_exact(8).map(|b| f64::from_le_bytes(b.try_into().unwrap()) as f32).collect(),
-            Dtype::I64 => data.chunks_exact(8).map(|b| i64::from_le_bytes(b.try_into().unwrap()) as f32).collect(),
-            Dtype::I32 => data.chunks_exact(4).map(|b| i32::from_le_bytes(b.try_into().unwrap()) as f32).collect(),
+            Dtype::F32 => data
+                .chunks_exact(4)
+                .map(|b| f32::from_le_bytes(b.try_into().unwrap()))
+                .collect(),
+            Dtype::F64 => data
+                .chunks_exact(8)
+                .map(|b| f64::from_le_bytes(b.try_into().unwrap()) as f32)
+                .collect(),
+            Dtype::I64 => data
+                .chunks_exact(8)
+                .map(|b| i64::from_le_bytes(b.try_into().unwrap()) as f32)
+                .collect(),
+            Dtype::I32 => data
+                .chunks_exact(4)
+                .map(|b| i32::from_le_bytes(b.try_into().unwrap()) as f32)
+                .collect(),
             Dtype::U8 | Dtype::BOOL => data.iter().map(|byte| *byte as f32).collect(),
             other => panic!("{name}: {other:?}"),
         }
     }
 
     pub fn integers(&self, name: &str) -> Vec<i64> {
-        self.floats(name).into_iter().map(|value| value as i64).collect()
+        self.floats(name)
+            .into_iter()
+            .map(|value| value as i64)
+            .collect()
     }
 
     pub fn tensor<const D: usize>(&self, name: &str, device: &Device) -> Tensor<D> {
@@ -125,7 +148,9 @@ impl Fixture {
 /// Largest difference between two lists, relative to the largest number expected.
 pub fn difference(found: &[f32], expected: &[f32]) -> f32 {
     assert_eq!(found.len(), expected.len(), "different sizes");
-    let size = expected.iter().fold(1e-6f32, |size, value| size.max(value.abs()));
+    let size = expected
+        .iter()
+        .fold(1e-6f32, |size, value| size.max(value.abs()));
     let worst = found
         .iter()
         .zip(expected)
@@ -137,5 +162,8 @@ pub fn difference(found: &[f32], expected: &[f32]) -> f32 {
 pub fn agree(what: &str, found: &[f32], expected: &[f32]) {
     let difference = difference(found, expected);
     println!("{what}: {difference:.1e}");
-    assert!(difference <= 1e-4, "{what} differs by {difference:.2e} (relative)");
+    assert!(
+        difference <= 1e-4,
+        "{what} differs by {difference:.2e} (relative)"
+    );
 }

@@ -15,7 +15,10 @@ pub fn decode(head: &SeqNer, states: &WordStates) -> Vec<Vec<Mention>> {
     let (chosen, probabilities) = match &head.crf {
         None => {
             let probabilities = host::floats(softmax(emissions, 2));
-            (host::best(&probabilities, words, kinds, &states.lengths), probabilities)
+            (
+                host::best(&probabilities, words, kinds, &states.lengths),
+                probabilities,
+            )
         }
         Some(crf) => (
             crf.viterbi(emissions.clone(), &states.lengths),
@@ -36,9 +39,7 @@ pub fn decode(head: &SeqNer, states: &WordStates) -> Vec<Vec<Mention>> {
                         span,
                         label: head.labels.name(label).to_string(),
                     },
-                    score: (span.start..span.end)
-                        .map(probability)
-                        .fold(1.0, f32::min),
+                    score: (span.start..span.end).map(probability).fold(1.0, f32::min),
                 })
                 .collect()
         })

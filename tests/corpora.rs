@@ -1,0 +1,33 @@
+//! The real corpora have the counts and hashes their dataset.toml expects.
+
+mod common;
+
+use nerzoo::data::registry;
+
+#[test]
+fn shared_corpora_are_as_expected() {
+    let Some(root) = common::corpora("shared_corpora_are_as_expected") else {
+        return;
+    };
+    let mut checked = 0;
+    for (name, _) in registry::KNOWN {
+        if !root.join(name).is_dir() {
+            continue;
+        }
+        let dataset = registry::find(name, std::slice::from_ref(&root)).unwrap();
+        let verification = registry::verify(&dataset).unwrap();
+        println!("{verification}");
+        assert!(verification.ok(), "{verification}");
+        checked += 1;
+    }
+    println!("{checked} corpora checked");
+    assert!(checked > 0, "{} holds no corpus we know", root.display());
+}
+
+#[test]
+fn quickstart_is_as_expected() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("datasets");
+    let dataset = registry::find("quickstart", &[root]).unwrap();
+    let verification = registry::verify(&dataset).unwrap();
+    assert!(verification.ok(), "{verification}");
+}
