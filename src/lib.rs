@@ -18,7 +18,7 @@
 //!
 //! # fn main() -> nerzoo::error::Result<()> {
 //! let device = device::parse("auto")?;
-//! let tagger = zoo::load("runs/quickstart".as_ref(), &device)?;
+//! let tagger = zoo::load("runs/quickstart".as_ref(), &device, &Default::default())?;
 //! let sentence = words::sentence("Marta Keller visited Lindholm.", Default::default());
 //! for mention in &tagger.tag(std::slice::from_ref(&sentence))?[0] {
 //!     let entity = &mention.entity;

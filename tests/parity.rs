@@ -3,7 +3,11 @@
 
 mod common;
 
-use burn::module::{Module, Param};
+use std::collections::BTreeMap;
+
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::optim::GradientsParams;
+use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Tensor};
 use common::{Fixture, agree};
 use nerzoo::encoder::batch::PieceBatch;
@@ -11,8 +15,11 @@ use nerzoo::encoder::pieces::{Encoded, Pieces};
 use nerzoo::encoder::transformer::TransformerConfig;
 use nerzoo::encoder::{Encoder, EncoderConfig, Layers, Pooling, WordStates, load};
 use nerzoo::heads::Head;
+use nerzoo::heads::bundle::{Bundle, Output};
 use nerzoo::heads::seq_ner::{self, Combiner, Config, Decoder, SeqNer, combine};
+use nerzoo::heads::span_ner::{self, SpanNer};
 use nerzoo::nn::host::floats;
+use nerzoo::nn::spans::BatchSpan;
 use nerzoo::text::{Entity, Labels, Sentence};
 
 /// Families with fixtures and a test below; any other folder is named as not covered.
@@ -135,33 +142,39 @@ fn batch(pieces: &Pieces, sentences: &[Sentence], window: usize) -> PieceBatch {
 }
 
 #[test]
-fn seq_ner() {
-    let Some(golden) = common::golden("seq_ner") else {
+fn bundling() {
+    let Some(golden) = common::golden("bundling") else {
         return;
     };
     for path in common::fixtures(&golden, "bundling") {
         let fixture = Fixture::read(&path);
         for (device_name, device) in common::devices() {
-            let tagger = Tagger::new(&fixture, &golden.join("common/encoder"), &device);
-            tagger.check(&fixture, &format!("{} {device_name}", fixture.name));
+            let model = Bundling::new(&fixture, &golden.join("common/encoder"), &device);
+            model.check(&fixture, &format!("{} {device_name}", fixture.name));
+            model.check_spans(&fixture, &format!("{} {device_name}", fixture.name));
+            model.check_bundle(&fixture, &format!("{} {device_name}", fixture.name));
         }
     }
 }
 
-/// The tagging half of a bundling fixture, with its weights.
-struct Tagger {
+/// A bundling fixture's model with its weights.
+struct Bundling {
+    encoder: Encoder,
+    batch: PieceBatch,
     states: WordStates,
     softmax: SeqNer,
     crf: SeqNer,
+    span: SpanNer,
     gold: seq_ner::Gold,
+    span_gold: span_ner::Gold,
 }
 
-impl Tagger {
+impl Bundling {
     fn new(fixture: &Fixture, encoder_folder: &std::path::Path, device: &Device) -> Self {
         let device = device.clone().autodiff();
         let pieces = Pieces::from_folder(encoder_folder).unwrap();
         let config = load::config(encoder_folder).unwrap();
-        let mut encoder = encoder(config.clone(), Layers::Last, &device).valid();
+        let mut encoder = encoder(no_dropout(config.clone()), Layers::Last, &device);
         load::weights_from_bytes(&mut encoder.transformer, fixture.under("w.bert.")).unwrap();
         // The fixture numbers its types as listed; ours are sorted, so they are renamed to sort that way.
         let count = fixture.json["types"].as_array().unwrap().len();
@@ -170,7 +183,7 @@ impl Tagger {
         let batch = batch(&pieces, &sentences, config.positions);
         let ids: Vec<i64> = batch.ids.iter().map(|id| *id as i64).collect();
         assert_eq!(ids, fixture.integers("in.ids"), "pieces");
-        let states = encoder.forward(&batch, &device.clone().inner());
+        let states = encoder.valid().forward(&batch, &device.clone().inner());
         let states = WordStates {
             words: Tensor::from_inner(states.words),
             sentence: Tensor::from_inner(states.sentence),
@@ -197,6 +210,10 @@ impl Tagger {
         };
         let references: Vec<&Sentence> = sentences.iter().collect();
         Self {
+            span: span_head(fixture, &labels, &device),
+            span_gold: span_gold(fixture),
+            encoder,
+            batch,
             softmax: head(Decoder::Softmax),
             crf: head(Decoder::Crf),
             gold: seq_ner::Gold::new(&labels, &references),
@@ -278,6 +295,124 @@ impl Tagger {
         }
     }
 
+    fn check_spans(&self, fixture: &Fixture, what: &str) {
+        let classes = fixture.shape("out.span_logits")[2];
+        let mask = fixture.integers("in.span_mask");
+        let scores = self.span.scores(&self.states, &self.span_gold.spans);
+        let expected = real(&fixture.floats("out.span_logits"), &mask, classes);
+        agree(&format!("{what} span scores"), &floats(scores), &expected);
+        let loss = self.span.loss(&self.states, &self.span_gold).total;
+        agree(
+            &format!("{what} span loss"),
+            &floats(loss),
+            &fixture.floats("loss.span"),
+        );
+
+        let all = Tensor::cat(self.span.valid().all_scores(&plain(&self.states)), 1);
+        let [_, count, _] = all.dims();
+        let found = floats(softmax(all, 2));
+        let expected = fixture.floats("out.all_span_prob");
+        let listed = fixture.shape("out.all_span_prob")[1];
+        let words = self.batch.words;
+        for (sentence, length) in self.states.lengths.iter().enumerate() {
+            let longest = fixture.json["max_span_len"].as_u64().unwrap() as usize;
+            // Both list short spans first; ours also has places for words that this sentence lacks.
+            let mut place = 0;
+            let (mut own, mut theirs) = (Vec::new(), Vec::new());
+            for span_words in 1..=longest.min(words) {
+                for start in 0..=words - span_words {
+                    if start + span_words <= *length {
+                        let at = (sentence * count + place) * classes;
+                        own.extend_from_slice(&found[at..at + classes]);
+                        let at = sentence * listed * classes + theirs.len();
+                        theirs.extend_from_slice(&expected[at..at + classes]);
+                    }
+                    place += 1;
+                }
+            }
+            agree(
+                &format!("{what} all spans of sentence {sentence}"),
+                &own,
+                &theirs,
+            );
+        }
+
+        let decoded: Vec<Vec<[i64; 3]>> = self
+            .span
+            .valid()
+            .decode(&plain(&self.states))
+            .iter()
+            .map(|mentions| {
+                mentions
+                    .iter()
+                    .map(|mention| {
+                        let label: i64 = mention.entity.label.parse().unwrap();
+                        let span = mention.entity.span;
+                        [label, span.start as i64, span.end as i64 - 1]
+                    })
+                    .collect()
+            })
+            .collect();
+        let expected: Vec<Vec<[i64; 3]>> =
+            serde_json::from_value(fixture.json["span_entities_greedy"].clone()).unwrap();
+        assert_eq!(decoded, expected, "{what} greedy entities");
+    }
+
+    /// The whole model at once: the total and its gradients, down into the encoder.
+    fn check_bundle(&self, fixture: &Fixture, what: &str) {
+        let device = self.states.words.device();
+        let states = self.encoder.forward(&self.batch, &device);
+        let seq = match fixture.json["tagger"] == "crf" {
+            true => &self.crf,
+            false => &self.softmax,
+        };
+        let alpha = fixture.json["alpha"].as_f64().unwrap();
+        let bundle = Bundle::from_parts(seq.clone(), self.span.clone(), alpha, Output::Span);
+        let gold = (self.gold.clone(), self.span_gold.clone());
+        let total = bundle.loss(&states, &gold).total;
+        agree(
+            &format!("{what} total"),
+            &floats(total.clone()),
+            &fixture.floats("loss.total"),
+        );
+        let gradients = GradientsParams::from_grads(total.backward(), &self.encoder);
+        let mut names = Names {
+            prefix: "grad.bert.",
+            ..Names::default()
+        };
+        names.of(&self.encoder.transformer, &gradients);
+        let mut checked = 0;
+        for (name, (shape, gradient)) in &names.found {
+            let Some(theirs) = fixture
+                .tensors()
+                .names()
+                .iter()
+                .find(|key| renamed(key) == *name)
+                .map(|key| key.to_string())
+            else {
+                continue;
+            };
+            let expected = fixture.floats(&theirs);
+            let expected = if shape.len() == 2 {
+                transposed(&expected, shape)
+            } else {
+                expected
+            };
+            agree(&format!("{what} gradient of {name}"), gradient, &expected);
+            checked += 1;
+        }
+        let listed = fixture
+            .tensors()
+            .names()
+            .iter()
+            .filter(|key| key.starts_with("grad.bert."))
+            .count();
+        assert_eq!(
+            checked, listed,
+            "{what}: every gradient of the encoder is compared"
+        );
+    }
+
     fn check_tags(&self, fixture: &Fixture, what: &str) {
         let emissions = self.crf.emissions(&self.states).inner();
         let best = self
@@ -350,5 +485,113 @@ fn real(values: &[f32], mask: &[i64], width: usize) -> Vec<f32> {
         .zip(mask)
         .filter(|(_, real)| **real == 1)
         .flat_map(|(row, _)| row.to_vec())
+        .collect()
+}
+
+fn no_dropout(config: TransformerConfig) -> TransformerConfig {
+    TransformerConfig {
+        dropout: 0.0,
+        attention_dropout: 0.0,
+        ..config
+    }
+}
+
+/// States without a graph.
+fn plain(states: &WordStates) -> WordStates {
+    WordStates {
+        words: states.words.clone().inner(),
+        sentence: states.sentence.clone().inner(),
+        lengths: states.lengths.clone(),
+    }
+}
+
+fn span_head(fixture: &Fixture, labels: &Labels, device: &Device) -> SpanNer {
+    let config = span_ner::Config {
+        longest: fixture.json["max_span_len"].as_u64().unwrap() as usize,
+        representation: serde_json::from_value(fixture.json["span_repr"].clone()).unwrap(),
+        length_width: fixture.shape("w.len_emb.weight")[1],
+        dropout: 0.0,
+        output: span_ner::Output::Flat,
+        ..Default::default()
+    };
+    let mut head = SpanNer::init(&config, encoder_width(fixture), labels, device);
+    let weight = fixture.tensor::<2>("w.span_ffn.weight", device).transpose();
+    head.classifier.weight = Param::from_tensor(weight);
+    head.classifier.bias = Some(Param::from_tensor(
+        fixture.tensor("w.span_ffn.bias", device),
+    ));
+    head.length_embedding.weight = Param::from_tensor(fixture.tensor("w.len_emb.weight", device));
+    head
+}
+
+/// The fixture's own sample of spans (ends inclusive there).
+fn span_gold(fixture: &Fixture) -> span_ner::Gold {
+    let per_sentence = fixture.shape("in.spans")[1];
+    let spans = fixture.integers("in.spans");
+    let mask = fixture.integers("in.span_mask");
+    let real = |index: &usize| mask[*index] == 1;
+    span_ner::Gold {
+        spans: (0..mask.len())
+            .filter(real)
+            .map(|index| BatchSpan {
+                sentence: index / per_sentence,
+                start: spans[2 * index] as usize,
+                end: spans[2 * index + 1] as usize + 1,
+            })
+            .collect(),
+        classes: (0..mask.len())
+            .filter(real)
+            .map(|index| fixture.integers("in.span_labels")[index] as i32)
+            .collect(),
+    }
+}
+
+/// Gradients by our parameter names.
+#[derive(Default)]
+struct Names<'a> {
+    prefix: &'static str,
+    path: Vec<String>,
+    gradients: Option<&'a GradientsParams>,
+    found: BTreeMap<String, (Vec<usize>, Vec<f32>)>,
+}
+
+impl<'a> Names<'a> {
+    fn of<M: Module>(&mut self, module: &M, gradients: &'a GradientsParams) {
+        self.gradients = Some(gradients);
+        module.visit(self);
+    }
+}
+
+impl ModuleVisitor for Names<'_> {
+    fn enter_module(&mut self, name: &str, _: &str) {
+        self.path.push(name.to_string());
+    }
+
+    fn exit_module(&mut self, _: &str, _: &str) {
+        self.path.pop();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        if let Some(gradient) = self.gradients.and_then(|all| all.get::<D>(param.id)) {
+            let entry = (gradient.dims().to_vec(), floats(gradient));
+            self.found
+                .insert(format!("{}{}", self.prefix, self.path.join(".")), entry);
+        }
+    }
+}
+
+/// A fixture's name of a gradient in our words, for the parameters the fixtures sample.
+fn renamed(name: &str) -> String {
+    name.replace("encoder.layer.", "layers.")
+        .replace("attention.output.dense", "attention_output")
+        .replace("output.dense", "feed_forward_outer")
+        .replace("intermediate.dense", "feed_forward_inner")
+}
+
+/// A PyTorch linear's [out, in] weights as ours, [in, out].
+fn transposed(values: &[f32], shape: &[usize]) -> Vec<f32> {
+    let [rows, columns] = [shape[0], shape[1]];
+    (0..rows * columns)
+        .map(|index| values[(index % columns) * rows + index / columns])
         .collect()
 }

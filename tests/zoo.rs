@@ -21,6 +21,10 @@ fn variants(head: &str) -> Vec<Vec<String>> {
             sets(&[]),
             sets(&["head.decoder=crf", "head.combiner=strict"]),
         ],
+        "span_ner" => ["boundary", "pooling", "hybrid"]
+            .map(|kind| vec![format!("head.representation={kind}")])
+            .to_vec(),
+        "bl_ner" => vec![sets(&["head.alpha=0.3"])],
         _ => vec![sets(&[])],
     }
 }
@@ -184,7 +188,7 @@ fn overfits_and_keeps_what_it_learned() {
         );
         check_gold(entry, &together, what);
 
-        let loaded = zoo::load(&out, device).unwrap();
+        let loaded = zoo::load(&out, device, &Default::default()).unwrap();
         assert_eq!(loaded.labels(), finished.tagger.labels(), "{what}");
         assert_close(
             &together,
@@ -264,7 +268,7 @@ fn half_precision_finds_the_same() {
         interrupter: Interrupter::new(),
     };
     let finished = (entry.train)(&launch).unwrap();
-    let loaded = zoo::load(&out, &device).unwrap();
+    let loaded = zoo::load(&out, &device, &Default::default()).unwrap();
     let found = loaded.tag(&sentences()).unwrap();
     let expected = finished.tagger.tag(&sentences()).unwrap();
     for (found, expected) in found.iter().zip(&expected) {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 
-use super::{Place, print_json};
+use super::{Answer, Place, print_json};
 use crate::data::{self, Format, Options, registry};
 use crate::device;
 use crate::heads::zoo;
@@ -30,6 +30,8 @@ pub struct Evaluate {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    answer: Answer,
+    #[command(flatten)]
     place: Place,
 }
 
@@ -38,7 +40,7 @@ impl Evaluate {
     pub fn run(self) -> Result<ExitCode> {
         let device = device::parse(&self.place.device)?;
         let sentences = self.sentences()?;
-        let tagger = zoo::load(&self.model, &device)?;
+        let tagger = zoo::load(&self.model, &device, &self.answer.knobs())?;
         let report = evaluate(tagger.as_ref(), &sentences)?;
         match self.json {
             true => print_json(&report.to_json())?,

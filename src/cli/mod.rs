@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use crate::error::Error;
+use crate::zoo::bundle::Knobs;
 
 /// A zoo of trainable named-entity-recognition models, flat and nested, on any device.
 #[derive(Debug, Parser)]
@@ -59,6 +60,24 @@ struct Place {
     /// A folder with corpora by name; looked in before NERZOO_DATA and ./datasets.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+}
+
+/// How a trained model answers.
+#[derive(Debug, Args)]
+struct Answer {
+    /// Which head of a bundle answers: seq or span [default: the one it was trained to].
+    #[arg(long, value_name = "HEAD", value_parser = ["seq", "span"])]
+    head: Option<String>,
+}
+
+impl Answer {
+    fn knobs(&self) -> Knobs {
+        let head = self
+            .head
+            .iter()
+            .map(|head| ("output".to_string(), head.clone().into()));
+        head.collect()
+    }
 }
 
 /// Runs the command and tells the shell how it went.

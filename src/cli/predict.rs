@@ -10,7 +10,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
-use super::Place;
+use super::{Answer, Place};
 use crate::data::{self, Format, Options, words};
 use crate::device;
 use crate::error::Error;
@@ -37,6 +37,8 @@ pub struct Predict {
     #[arg(long, default_value_t = 0.0, value_name = "SCORE")]
     threshold: f32,
     #[command(flatten)]
+    answer: Answer,
+    #[command(flatten)]
     place: Place,
 }
 
@@ -48,7 +50,7 @@ impl Predict {
     pub fn run(self) -> Result<ExitCode> {
         let device = device::parse(&self.place.device)?;
         let items = self.items()?;
-        let tagger = zoo::load(&self.model, &device)?;
+        let tagger = zoo::load(&self.model, &device, &self.answer.knobs())?;
         let bar = self.progress_bar();
         let mut out = BufWriter::new(std::io::stdout().lock());
         let (mut number, mut bad) = (0, 0);

@@ -1,10 +1,13 @@
 //! Pretrained weights from the Hugging Face folder layout.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use burn::store::{
-    ApplyResult, KeyRemapper, ModuleSnapshot, PyTorchToBurnAdapter, PytorchStore, SafetensorsStore,
+    ApplyResult, FloatCastAdapter, KeyRemapper, ModuleAdapter, ModuleSnapshot, ModuleStore,
+    PyTorchToBurnAdapter, PytorchStore, SafetensorsStore,
 };
+use burn::tensor::DType;
 use regex::Regex;
 use serde_json::Value;
 
@@ -40,7 +43,7 @@ const NAMES: &[(&str, &str)] = &[
 ];
 
 /// Parts of published checkpoints that belong to a pretraining task or hold no weights.
-const NOT_ENCODER: &str = r"^(pooler|cls|lm_head|classifier|discriminator_predictions|generator_predictions|generator_lm_head|vocab_transform|vocab_layer_norm|vocab_projector|qa_outputs|embeddings\.position_ids)(\.|$)";
+const NOT_ENCODER: &str = r"^(pooler|cls|lm_head|(?:pre_)?classifier|discriminator_predictions|generator_predictions|generator_lm_head|vocab_transform|vocab_layer_norm|vocab_projector|qa_outputs|embeddings\.(?:position|token_type)_ids)(\.|$)";
 
 /// The folder of an encoder: a path, or a name whose last part is looked up in `NERZOO_ENCODERS`.
 pub fn find(name: &str) -> Result<PathBuf> {
@@ -128,7 +131,7 @@ fn parse_config(json: &Value) -> std::result::Result<TransformerConfig, String> 
         other => return Err(format!("activation {other:?} is not supported")),
     };
     let width = number(&["hidden_size", "dim"])?;
-    Ok(TransformerConfig {
+    let config = TransformerConfig {
         family,
         vocabulary: number(&["vocab_size"])?,
         embedding_width: number(&["embedding_size"]).unwrap_or(width),
@@ -149,7 +152,21 @@ fn parse_config(json: &Value) -> std::result::Result<TransformerConfig, String> 
         dropout: share(&["hidden_dropout_prob", "dropout"], 0.1),
         attention_dropout: share(&["attention_probs_dropout_prob", "attention_dropout"], 0.1),
         activation,
-    })
+    };
+    if !config.width.is_multiple_of(config.heads) {
+        return Err(format!(
+            "the width {} is not a multiple of the {} attention heads",
+            config.width, config.heads
+        ));
+    }
+    // The first and the last piece, and one of a word between them.
+    if config.window() < 3 {
+        return Err(format!(
+            "max_position_embeddings {} leaves no room for a word",
+            config.positions
+        ));
+    }
+    Ok(config)
 }
 
 /// Puts a folder's weights into a transformer of the same sizes.
@@ -157,20 +174,15 @@ pub fn weights(transformer: &mut Transformer, folder: &Path) -> Result<()> {
     let safetensors = folder.join("model.safetensors");
     let pytorch = folder.join("pytorch_model.bin");
     if safetensors.is_file() {
-        apply_safetensors(
+        apply(
             transformer,
             SafetensorsStore::from_file(&safetensors),
             &safetensors,
         )
     } else if pytorch.is_file() {
-        let mut store = PytorchStore::from_file(&pytorch)
-            .remap(remapper())
-            .allow_partial(true)
-            .validate(false);
-        let result = transformer
-            .load_from(&mut store)
-            .map_err(|problem| Error::encoder(&pytorch, problem.to_string()))?;
-        judge(result, &pytorch)
+        // By default this store closes gaps in numbers, and a missing layer would be filled by the next one.
+        let store = PytorchStore::from_file(&pytorch).map_indices_contiguous(false);
+        apply(transformer, store, &pytorch)
     } else {
         Err(Error::encoder(
             folder,
@@ -181,27 +193,28 @@ pub fn weights(transformer: &mut Transformer, folder: &Path) -> Result<()> {
 
 /// Puts weights with Hugging Face names, held in memory as safetensors, into a transformer.
 pub fn weights_from_bytes(transformer: &mut Transformer, bytes: Vec<u8>) -> Result<()> {
-    apply_safetensors(
+    apply(
         transformer,
         SafetensorsStore::from_bytes(Some(bytes)),
         Path::new("weights in memory"),
     )
 }
 
-fn apply_safetensors(
-    transformer: &mut Transformer,
-    store: SafetensorsStore,
-    path: &Path,
-) -> Result<()> {
-    let mut store = store
-        .with_from_adapter(PyTorchToBurnAdapter)
-        .remap(remapper())
-        .allow_partial(true)
-        .validate(false);
-    let result = transformer
-        .load_from(&mut store)
-        .map_err(|problem| Error::encoder(path, problem.to_string()))?;
-    judge(result, path)
+fn apply<S: ModuleStore>(transformer: &mut Transformer, mut store: S, path: &Path) -> Result<()>
+where
+    S::Error: std::fmt::Display,
+{
+    let tensors = store
+        .get_all_tensors()
+        .map_err(|problem| Error::encoder(path, problem.to_string()))?
+        .values()
+        .cloned()
+        .collect();
+    let (tensors, names) = remapper().remap(tensors);
+    // Burn keeps a file's precision; we compute in single precision whatever the file has.
+    let adapter = PyTorchToBurnAdapter.chain(FloatCastAdapter::to(DType::F32));
+    let result = transformer.apply(tensors, None, Some(Box::new(adapter)), false);
+    judge(result, &names.into_iter().collect(), path)
 }
 
 fn remapper() -> KeyRemapper {
@@ -214,8 +227,9 @@ fn remapper() -> KeyRemapper {
         })
 }
 
-/// Fails with a list when anything is missing, left over or of the wrong shape.
-fn judge(result: ApplyResult, path: &Path) -> Result<()> {
+/// Fails with a list when anything is missing, left over or of the wrong shape. `names` leads from our names to the
+/// file's.
+fn judge(result: ApplyResult, names: &HashMap<String, String>, path: &Path) -> Result<()> {
     let not_encoder = Regex::new(NOT_ENCODER).expect("a valid pattern");
     let mut problems: Vec<String> = result.errors.iter().map(ToString::to_string).collect();
     problems.extend(
@@ -229,7 +243,7 @@ fn judge(result: ApplyResult, path: &Path) -> Result<()> {
             .unused
             .iter()
             .filter(|name| !not_encoder.is_match(name))
-            .map(|name| format!("not expected: {name}")),
+            .map(|name| format!("not expected: {}", names.get(name).unwrap_or(name))),
     );
     if problems.is_empty() {
         return Ok(());

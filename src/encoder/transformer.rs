@@ -84,7 +84,7 @@ impl TransformerConfig {
 
     /// How many pieces (special ones included) fit into one window.
     pub fn window(&self) -> usize {
-        self.positions - self.first_position()
+        self.positions.saturating_sub(self.first_position())
     }
 
     /// A transformer with fresh weights.
@@ -180,7 +180,7 @@ impl Transformer {
         let bias = padding_bias(&ids, lengths);
         let mut states = self.embed(ids);
         let average = average.clamp(1, self.layers.len().max(1));
-        let first = self.layers.len() - average;
+        let first = self.layers.len().saturating_sub(average);
         let mut sum: Option<Tensor<3>> = None;
         for (index, layer) in self.layers.iter().enumerate() {
             states = layer.forward(states, bias.as_ref());

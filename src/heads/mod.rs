@@ -1,6 +1,8 @@
 //! One folder per paper. A head turns word states into a loss and into mentions; it knows nothing of files.
 
+pub mod bundle;
 pub mod seq_ner;
+pub mod span_ner;
 pub mod zoo;
 
 use std::fmt::Debug;
@@ -15,14 +17,14 @@ use crate::text::{Labels, Mention, Sentence};
 
 /// A model on top of an encoder, as one paper describes it.
 pub trait Head: Module + ModuleDisplay + Debug + Send + Sync + 'static {
-    /// Its name in recipes.
-    const NAME: &'static str;
-
     /// Every knob; the default is the paper's.
     type Config: Serialize + DeserializeOwned + Default + Clone + Debug + Send + Sync + 'static;
 
     /// Targets of a batch as plain data.
     type Gold: Clone + Debug + Send + 'static;
+
+    /// Its name in recipes.
+    fn name() -> String;
 
     /// A head with fresh weights for states of this width.
     fn init(config: &Self::Config, width: usize, labels: &Labels, device: &Device) -> Self;
@@ -45,6 +47,11 @@ pub trait Head: Module + ModuleDisplay + Debug + Send + Sync + 'static {
 
     /// The mentions of each sentence, in order of their spans.
     fn decode(&self, states: &WordStates) -> Vec<Vec<Mention>>;
+
+    /// What a bundle's other head would have said, for its score in validation.
+    fn decode_other(&self, _states: &WordStates) -> Option<bundle::Other> {
+        None
+    }
 }
 
 /// The terms of a loss by name, and their weighted total.

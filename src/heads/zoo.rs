@@ -5,7 +5,9 @@ use std::path::Path;
 use burn::tensor::Device;
 
 use super::Head;
+use super::bundle::Bundle;
 use super::seq_ner::SeqNer;
+use super::span_ner::SpanNer;
 use crate::error::{Error, Result, nearest};
 use crate::predict::Tagger;
 use crate::text::Sentence;
@@ -13,12 +15,14 @@ use crate::train::bench::{self, Bench, Measured};
 use crate::train::launch::{Finished, Launch, launch};
 use crate::train::probe::{Reached, gradients};
 use crate::train::recipe::Recipe;
-use crate::zoo::bundle;
+use crate::zoo::bundle::{self, Knobs};
 
 /// A head of the zoo as plain functions.
 pub struct Entry {
     /// Its name in recipes.
     pub name: &'static str,
+    /// Its name in models: for a bundle the names of both heads.
+    pub id: fn() -> String,
     /// The paper.
     pub paper: &'static str,
     /// True when it finds nested entities.
@@ -26,9 +30,9 @@ pub struct Entry {
     /// Trains a recipe.
     pub train: fn(&Launch) -> Result<Finished>,
     /// Loads a finished bundle.
-    pub load: fn(&Path, &Device) -> Result<Box<dyn Tagger>>,
+    pub load: fn(&Path, &Device, &Knobs) -> Result<Box<dyn Tagger>>,
     /// Loads the best checkpoint of an unfinished run.
-    pub load_checkpoint: fn(&Path, &Device) -> Result<Box<dyn Tagger>>,
+    pub load_checkpoint: fn(&Path, &Device, &Knobs) -> Result<Box<dyn Tagger>>,
     /// Times training.
     pub bench_train: fn(&Bench) -> Result<Measured>,
     /// Times prediction.
@@ -38,19 +42,35 @@ pub struct Entry {
 }
 
 /// Every head there is.
-pub const ZOO: &[Entry] = &[entry::<SeqNer>(
-    "SeqNER of Bundling Learning: tagging with softmax or CRF",
-    false,
-)];
+pub const ZOO: &[Entry] = &[
+    entry::<SeqNer>(
+        "seq_ner",
+        "SeqNER of Bundling Learning: tagging with softmax or CRF",
+        false,
+    ),
+    entry::<SpanNer>(
+        "span_ner",
+        "SpanNER of Bundling Learning: every span up to a length classified",
+        true,
+    ),
+    entry::<Bundle<SeqNer, SpanNer>>(
+        "bl_ner",
+        "BL-NER of Bundling Learning: SeqNER and SpanNER on one encoder",
+        true,
+    ),
+];
 
-const fn entry<H: Head>(paper: &'static str, nested: bool) -> Entry {
+const fn entry<H: Head>(name: &'static str, paper: &'static str, nested: bool) -> Entry {
     Entry {
-        name: H::NAME,
+        name,
+        id: H::name,
         paper,
         nested,
         train: launch::<H>,
-        load: |folder, device| Ok(Box::new(bundle::load::<H>(folder, device)?)),
-        load_checkpoint: |run, device| Ok(Box::new(bundle::load_checkpoint::<H>(run, device)?)),
+        load: |folder, device, knobs| Ok(Box::new(bundle::load::<H>(folder, device, knobs)?)),
+        load_checkpoint: |run, device, knobs| {
+            Ok(Box::new(bundle::load_checkpoint::<H>(run, device, knobs)?))
+        },
         bench_train: bench::train::<H>,
         bench_predict: bench::predict::<H>,
         gradients: gradients::<H>,
@@ -59,7 +79,8 @@ const fn entry<H: Head>(paper: &'static str, nested: bool) -> Entry {
 
 /// The head with this name.
 pub fn find(name: &str) -> Result<&'static Entry> {
-    ZOO.iter().find(|entry| entry.name == name).ok_or_else(|| {
+    let wanted = |entry: &&Entry| entry.name == name || (entry.id)() == name;
+    ZOO.iter().find(wanted).ok_or_else(|| {
         let names: Vec<&str> = ZOO.iter().map(|entry| entry.name).collect();
         let hint = match nearest(name, names.iter().copied()) {
             Some(near) => format!("; did you mean {near:?}?"),
@@ -72,12 +93,12 @@ pub fn find(name: &str) -> Result<&'static Entry> {
     })
 }
 
-/// A model from its folder: a bundle, or a run's best checkpoint.
-pub fn load(path: &Path, device: &Device) -> Result<Box<dyn Tagger>> {
+/// A model from its folder: a finished one, or a run's best checkpoint. `knobs` replace those it was trained with.
+pub fn load(path: &Path, device: &Device, knobs: &Knobs) -> Result<Box<dyn Tagger>> {
     let folder = bundle::folder_of(path);
     let entry = find(&bundle::Config::read(&folder)?.head)?;
     match folder.join(crate::zoo::manifest::FILE).is_file() {
-        true => (entry.load)(&folder, device),
-        false => (entry.load_checkpoint)(&folder, device),
+        true => (entry.load)(&folder, device, knobs),
+        false => (entry.load_checkpoint)(&folder, device, knobs),
     }
 }

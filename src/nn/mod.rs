@@ -2,3 +2,5 @@
 
 pub mod crf;
 pub mod host;
+pub mod loss;
+pub mod spans;

@@ -207,7 +207,7 @@ impl<H: Head> Run<H> {
         let corpus = &self.corpus;
         println!(
             "{} on {} training, {} dev and {} test sentences; {} types: {}",
-            H::NAME,
+            H::name(),
             corpus.train.len(),
             corpus.dev.len(),
             corpus.test.len(),

@@ -87,8 +87,12 @@ impl Reporter {
             ),
             _ => "  (no dev sentences)".into(),
         };
+        let other = match &state.other {
+            Some((name, f1)) => format!("  ({name} F1 {:.2})", 100.0 * f1),
+            None => String::new(),
+        };
         println!(
-            "epoch {}/{} done in {}  train loss {:.4}{dev}",
+            "epoch {}/{} done in {}  train loss {:.4}{dev}{other}",
             point.epoch,
             self.epochs,
             clock(point.seconds),

@@ -24,6 +24,9 @@ pub struct Recipe {
     pub encoder: EncoderChoice,
     /// `name` and the knobs of that head.
     pub head: Table,
+    /// Another head to share the encoder with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bundle: Option<BundleWith>,
     /// How it is trained.
     #[serde(default)]
     pub train: Train,
@@ -94,6 +97,21 @@ impl Default for EncoderChoice {
             scratch: None,
         }
     }
+}
+
+/// Bundling by one line: the head stays the one that answers, and learns beside another.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BundleWith {
+    /// The other head: a tagger for a span model, a span model for a tagger.
+    pub with: String,
+    /// Weight of the tagger's loss.
+    #[serde(default = "tenth")]
+    pub alpha: f64,
+}
+
+fn tenth() -> f64 {
+    0.1
 }
 
 /// How a run is trained.
@@ -191,13 +209,15 @@ impl Recipe {
         };
         let recipe: Self = toml::from_str(text).map_err(located)?;
         if overrides.is_empty() {
-            return recipe.checked(origin);
+            return recipe.bundled().checked(origin);
         }
         let mut table: Table = toml::from_str(text).map_err(located)?;
         for override_ in overrides {
             set(&mut table, override_)?;
         }
-        from_table::<Self>(table, &format!("{origin} with --set"))?.checked(origin)
+        from_table::<Self>(table, &format!("{origin} with --set"))?
+            .bundled()
+            .checked(origin)
     }
 
     /// The head's name.
@@ -228,6 +248,26 @@ impl Recipe {
     /// As TOML, every value written out.
     pub fn to_toml(&self) -> Result<String> {
         toml::to_string(self).map_err(|problem| Error::Config(problem.to_string()))
+    }
+
+    /// Turns `bundle.with` into the head that the two make together.
+    fn bundled(mut self) -> Self {
+        let Some(bundle) = self.bundle.take() else {
+            return self;
+        };
+        let name = self.head_name().to_string();
+        let mut knobs = std::mem::take(&mut self.head);
+        knobs.remove("name");
+        let (output, names) = match name.as_str() {
+            "seq_ner" => ("seq", format!("seq_ner+{}", bundle.with)),
+            _ => ("span", format!("{}+{name}", bundle.with)),
+        };
+        self.head.insert("name".into(), Value::String(names));
+        self.head.insert("alpha".into(), Value::Float(bundle.alpha));
+        self.head
+            .insert("output".into(), Value::String(output.into()));
+        self.head.insert(output.into(), Value::Table(knobs));
+        self
     }
 
     fn checked(self, origin: &str) -> Result<Self> {
@@ -350,6 +390,19 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(problem.contains("did you mean `batch`"), "{problem}");
+    }
+
+    #[test]
+    fn a_line_bundles_two_heads() {
+        let sets = ["bundle.with=span_ner", "head.decoder=crf"].map(String::from);
+        let recipe = Recipe::parse(SMALL, "r.toml", &sets).unwrap();
+        assert_eq!(recipe.head_name(), "seq_ner+span_ner");
+        assert_eq!(recipe.head["output"].as_str(), Some("seq"));
+        assert_eq!(recipe.head["seq"]["decoder"].as_str(), Some("crf"));
+        let sets = ["bundle.with=seq_ner", "head.name=span_ner"].map(String::from);
+        let recipe = Recipe::parse(SMALL, "r.toml", &sets).unwrap();
+        assert_eq!(recipe.head_name(), "seq_ner+span_ner");
+        assert_eq!(recipe.head["output"].as_str(), Some("span"));
     }
 
     #[test]

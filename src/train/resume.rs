@@ -41,6 +41,8 @@ pub struct State {
     pub best_step: usize,
     /// That F1, between 0 and 1.
     pub best_f1: f64,
+    /// Dev F1 of a bundle's other head after the last epoch, with its name.
+    pub other: Option<(String, f64)>,
     /// Epochs since the best one.
     pub stale: usize,
     /// True when no epoch is left.

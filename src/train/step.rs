@@ -15,7 +15,7 @@ use crate::eval::Counts;
 use crate::heads::Head;
 use crate::nn::host;
 use crate::recognizer::Recognizer;
-use crate::text::outermost;
+use crate::text::{Entity, Mention, outermost};
 
 /// What is known after a step, on the host.
 #[derive(Debug, Clone, Default)]
@@ -26,6 +26,8 @@ pub struct Outcome {
     pub sentences: usize,
     /// Strict counts against the gold, in validation.
     pub counts: Counts,
+    /// The same for a bundle's other head, by its name.
+    pub other: Option<(String, Counts)>,
 }
 
 impl ItemLazy for Outcome {
@@ -44,7 +46,7 @@ impl<H: Head> TrainStep for Recognizer<H> {
         let outcome = Outcome {
             loss: host::floats(losses.total.inner())[0] as f64,
             sentences: batch.sentences.len(),
-            counts: Counts::default(),
+            ..Outcome::default()
         };
         TrainOutput::new(self, gradients, outcome)
     }
@@ -58,24 +60,31 @@ impl<H: Head> InferenceStep for Recognizer<H> {
         let states = self.states(&batch.pieces, false);
         let loss = self.head.loss(&states, &batch.gold).total;
         let mentions = self.head.decode(&states);
-        let counts = batch
-            .entities
-            .iter()
-            .zip(mentions)
-            .map(|(gold, mentions)| {
-                let found: Vec<_> = mentions.into_iter().map(|m| m.entity).collect();
-                match self.head.nested() {
-                    true => Counts::of(gold, &found),
-                    false => Counts::of(&outermost(gold), &found),
-                }
-            })
-            .sum();
+        let other = self.head.decode_other(&states).map(|other| {
+            let counts = count(&batch.entities, other.mentions, other.nested);
+            (other.head, counts)
+        });
         Outcome {
             loss: host::floats(loss)[0] as f64,
             sentences: batch.sentences.len(),
-            counts,
+            counts: count(&batch.entities, mentions, self.head.nested()),
+            other,
         }
     }
+}
+
+/// Strict counts of a batch; a flat head is measured by the outermost entities.
+fn count(gold: &[Vec<Entity>], mentions: Vec<Vec<Mention>>, nested: bool) -> Counts {
+    gold.iter()
+        .zip(mentions)
+        .map(|(gold, mentions)| {
+            let found: Vec<Entity> = mentions.into_iter().map(|m| m.entity).collect();
+            match nested {
+                true => Counts::of(gold, &found),
+                false => Counts::of(&outermost(gold), &found),
+            }
+        })
+        .sum()
 }
 
 /// Mean loss over sentences.

@@ -255,6 +255,7 @@ impl<H: Head> Session<'_, H> {
     fn validate(&mut self, epoch: usize, valid: &ValidLoader<Recognizer<H>>) -> (f64, Counts) {
         let model = self.learner.model().valid();
         let (mut loss, mut counts) = (0.0, Counts::default());
+        let mut other: Option<(String, Counts)> = None;
         let total = valid.num_items();
         self.tell_valid(LearnerEvent::StartSplit {
             epoch_number: epoch,
@@ -267,6 +268,9 @@ impl<H: Head> Session<'_, H> {
             let outcome = InferenceStep::step(&model, batch);
             loss += outcome.loss * outcome.sentences as f64;
             counts += outcome.counts;
+            if let Some((name, counts)) = outcome.other.clone() {
+                other.get_or_insert((name, Counts::default())).1 += counts;
+            }
             iteration += 1;
             self.tell_valid(LearnerEvent::ProcessedItem(TrainingItem::new(
                 outcome,
@@ -279,6 +283,7 @@ impl<H: Head> Session<'_, H> {
             }
         }
         self.tell_valid(LearnerEvent::EndSplit(epoch));
+        self.state.other = other.map(|(name, counts)| (name, counts.f1()));
         (loss / total.max(1) as f64, counts)
     }
 

@@ -23,6 +23,9 @@ use crate::recognizer::Recognizer;
 use crate::text::Labels;
 use crate::train::resume::Checkpoints;
 
+/// Knobs of a head to use instead of those it was trained with.
+pub type Knobs = serde_json::Map<String, Value>;
+
 /// The version of the folder format this program writes.
 pub const VERSION: u32 = 1;
 /// The files of a bundle but the manifest.
@@ -59,7 +62,7 @@ impl Config {
         Self {
             bundle_version: VERSION,
             nerzoo: env!("CARGO_PKG_VERSION").into(),
-            head: H::NAME.into(),
+            head: H::name(),
             head_config: serde_json::to_value(head).expect("knobs are plain data"),
             labels: labels.clone(),
             encoder: encoder.clone(),
@@ -145,7 +148,7 @@ pub fn write<H: Head>(folder: &Path, contents: &Contents<'_, H>) -> Result<()> {
         contents.half,
     )?;
     manifest::write(inside)?;
-    load::<H>(inside, &contents.model.device().inner())?;
+    load::<H>(inside, &contents.model.device().inner(), &Knobs::new())?;
     for name in FILES.into_iter().chain([manifest::FILE]) {
         let target = folder.join(name);
         fs::rename(inside.join(name), &target).map_err(|source| Error::io(&target, source))?;
@@ -182,15 +185,19 @@ pub fn load_weights<M: Module>(model: &mut M, path: &Path) -> Result<()> {
 }
 
 /// A bundle's model, ready to tag. The hashes of its files are checked first.
-pub fn load<H: Head>(folder: &Path, device: &Device) -> Result<ModelTagger<H>> {
+pub fn load<H: Head>(folder: &Path, device: &Device, knobs: &Knobs) -> Result<ModelTagger<H>> {
     manifest::verify(folder)?;
-    let (config, mut model) = build::<H>(folder, device)?;
+    let (config, mut model) = build::<H>(folder, device, knobs)?;
     load_weights(&mut model, &folder.join("model.safetensors"))?;
     tagger(folder, config, model)
 }
 
 /// The best checkpoint of a run that has not been finished.
-pub fn load_checkpoint<H: Head>(run: &Path, device: &Device) -> Result<ModelTagger<H>> {
+pub fn load_checkpoint<H: Head>(
+    run: &Path,
+    device: &Device,
+    knobs: &Knobs,
+) -> Result<ModelTagger<H>> {
     let checkpoints = Checkpoints::open(run)?;
     let Some(state) = checkpoints.newest()? else {
         return Err(Error::bundle(
@@ -202,7 +209,7 @@ pub fn load_checkpoint<H: Head>(run: &Path, device: &Device) -> Result<ModelTagg
         0 => state.step, // stopped inside the first epoch
         best => best,
     };
-    let (config, model) = build::<H>(run, device)?;
+    let (config, model) = build::<H>(run, device, knobs)?;
     let model = restore(model, &checkpoints.step_folder(step))?;
     tagger(run, config, model)
 }
@@ -216,8 +223,24 @@ pub fn restore<H: Head>(model: Recognizer<H>, checkpoint: &Path) -> Result<Recog
     Ok(model.load_record(record))
 }
 
-fn build<H: Head>(folder: &Path, device: &Device) -> Result<(Config, Recognizer<H>)> {
-    let config = Config::read(folder)?;
+fn build<H: Head>(
+    folder: &Path,
+    device: &Device,
+    knobs: &Knobs,
+) -> Result<(Config, Recognizer<H>)> {
+    let mut config = Config::read(folder)?;
+    if let Some(known) = config.head_config.as_object_mut() {
+        for (name, value) in knobs {
+            if !known.contains_key(name) {
+                return Err(Error::Config(format!(
+                    "{} has no setting {name:?}; it has: {}",
+                    config.head,
+                    known.keys().cloned().collect::<Vec<_>>().join(", ")
+                )));
+            }
+            known.insert(name.clone(), value.clone());
+        }
+    }
     let head = config.head_config::<H>(folder)?;
     let model = Recognizer::<H>::new(&config.encoder, &head, &config.labels, device);
     Ok((config, model))

@@ -32,9 +32,12 @@ use crate::encoder::WordStates;
 use crate::text::{Labels, Mention, Sentence};
 
 impl Head for SeqNer {
-    const NAME: &'static str = "seq_ner";
     type Config = Config;
     type Gold = Gold;
+
+    fn name() -> String {
+        "seq_ner".into()
+    }
 
     fn init(config: &Config, width: usize, labels: &Labels, device: &Device) -> Self {
         SeqNer::new(config, width, labels, device)

@@ -1,0 +1,63 @@
+//! SpanNER: named-entity recognition as span classification, the span half of Bundling Learning.
+//!
+//! Every span of at most ε words is a candidate, classified into m types or none by one linear layer over its
+//! representation. With word states `e`, the sentence's \[CLS\] state `e₀` and a learned length embedding `W`:
+//!
+//! * **boundary**: `[e_start; e_end; W]`
+//! * **pooling**: `[max(e_start..e_end); e₀; W]`
+//! * **hybrid** (default): `[e_start; e_end; max(e_start..e_end); e₀; W]`
+//!
+//! Training sees the gold spans and at most 100 random others of each sentence; the loss is the cross-entropy, mean
+//! over all spans of the batch. Prediction scores all spans. There the linear layer is taken apart: `e_start` and
+//! `e_end` are projected once per word instead of once per span, so nothing larger than [spans, width] exists, and
+//! that one length at a time.
+//!
+//! The paper's corpora are flat, and it drops overlapping spans, the most probable winning: `output = "flat"`. Our
+//! default keeps them, so that nested entities are found. The authors released no program.
+
+mod config;
+mod decode;
+mod network;
+mod target;
+
+pub use config::{Config, Output, Representation};
+pub use decode::greedy;
+pub use network::SpanNer;
+pub use target::Gold;
+
+use burn::tensor::Device;
+
+use super::{Head, Losses};
+use crate::encoder::WordStates;
+use crate::nn::loss::cross_entropy;
+use crate::text::{Labels, Mention, Sentence};
+
+impl Head for SpanNer {
+    type Config = Config;
+    type Gold = Gold;
+
+    fn name() -> String {
+        "span_ner".into()
+    }
+
+    fn init(config: &Config, width: usize, labels: &Labels, device: &Device) -> Self {
+        SpanNer::new(config, width, labels, device)
+    }
+
+    fn nested(&self) -> bool {
+        self.output == Output::Nested
+    }
+
+    fn gold(config: &Config, labels: &Labels, sentences: &[&Sentence], seed: u64) -> Gold {
+        Gold::new(config, labels, sentences, seed)
+    }
+
+    fn loss(&self, states: &WordStates, gold: &Gold) -> Losses {
+        let scores = self.scores(states, &gold.spans);
+        Losses::single("spans", cross_entropy(scores, &gold.classes))
+    }
+
+    fn decode(&self, states: &WordStates) -> Vec<Vec<Mention>> {
+        decode::decode(self, states)
+    }
+}

@@ -1,0 +1,636 @@
+//! Encoders from the Hugging Face layout: tiny ones with random weights, made by `fixtures/encoders/make.py` with
+//! what the reference implementation computes; and what is said when such a folder is broken.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use burn::tensor::Device;
+use common::difference;
+use half::{bf16, f16};
+use nerzoo::encoder::batch::PieceBatch;
+use nerzoo::encoder::pieces::{Encoded, Pieces};
+use nerzoo::encoder::window::windows;
+use nerzoo::encoder::{Encoder, EncoderConfig, Layers, Pooling, load};
+use nerzoo::error::Result;
+use nerzoo::nn::host::floats;
+use nerzoo::text::Sentence;
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+use serde::Deserialize;
+use tempfile::TempDir;
+
+/// Largest difference allowed, relative to the largest number expected.
+const ALLOWED: f32 = 1e-5;
+
+#[derive(Deserialize)]
+struct Expected {
+    sentences: Vec<ExpectedSentence>,
+}
+
+#[derive(Deserialize)]
+struct ExpectedSentence {
+    words: Vec<String>,
+    pieces: Vec<String>,
+    input_ids: Vec<i32>,
+    /// -1 for special pieces.
+    word_of_piece: Vec<i64>,
+    last_hidden_state: Vec<Vec<f32>>,
+    mean_last_four: Vec<Vec<f32>>,
+}
+
+impl ExpectedSentence {
+    fn sentence(&self) -> Sentence {
+        Sentence::from_words(self.words.clone())
+    }
+
+    fn states(&self, layers: Layers) -> Vec<f32> {
+        match layers {
+            Layers::Last => self.last_hidden_state.concat(),
+            Layers::MeanOfLastFour => self.mean_last_four.concat(),
+        }
+    }
+}
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures/encoders")
+        .join(name)
+}
+
+/// Every folder with an `expected.json`, sorted.
+fn fixtures() -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = fs::read_dir(fixture(""))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.join("expected.json").is_file())
+        .collect();
+    folders.sort();
+    folders
+}
+
+fn expected(folder: &Path) -> Vec<ExpectedSentence> {
+    let text = fs::read_to_string(folder.join("expected.json")).unwrap();
+    serde_json::from_str::<Expected>(&text).unwrap().sentences
+}
+
+fn load_encoder(folder: &Path, layers: Layers, device: &Device) -> Result<Encoder> {
+    let mut encoder = EncoderConfig {
+        transformer: load::config(folder)?,
+        pooling: Pooling::Max,
+        layers,
+        overlap: 0,
+    }
+    .init(device);
+    load::weights(&mut encoder.transformer, folder)?;
+    Ok(encoder)
+}
+
+fn batch(pieces: &Pieces, sentences: &[Sentence], window: usize, overlap: usize) -> PieceBatch {
+    let encoded = pieces.encode(sentences);
+    PieceBatch::new(
+        &encoded.iter().collect::<Vec<&Encoded>>(),
+        pieces,
+        window,
+        overlap,
+    )
+}
+
+fn agree(what: &str, found: &[f32], expected: &[f32]) {
+    let difference = difference(found, expected);
+    println!("{what}: {difference:.1e}");
+    assert!(
+        difference <= ALLOWED,
+        "{what} differs by {difference:.2e} (relative)"
+    );
+}
+
+#[test]
+fn no_fixture_is_missing() {
+    let names: Vec<String> = fixtures()
+        .iter()
+        .map(|folder| folder.file_name().unwrap().to_string_lossy().into_owned())
+        .collect();
+    assert_eq!(
+        names,
+        ["bert-half", "bert-task", "distilbert", "electra", "roberta"]
+    );
+}
+
+#[test]
+fn pieces_are_the_reference_s() {
+    for folder in fixtures() {
+        let pieces = Pieces::from_folder(&folder).unwrap();
+        let window = load::config(&folder).unwrap().window();
+        for expected in expected(&folder) {
+            let what = format!("{} {:?}", folder.display(), expected.words);
+            let batch = batch(&pieces, &[expected.sentence()], window, 0);
+            let names: Vec<String> = batch
+                .ids
+                .iter()
+                .map(|id| pieces.name(*id as u32).unwrap())
+                .collect();
+            assert_eq!(names, expected.pieces, "{what}");
+            assert_eq!(batch.ids, expected.input_ids, "{what}");
+            let mut owners = vec![-1; batch.width];
+            for (word, (first, count)) in
+                batch.first_piece.iter().zip(&batch.piece_count).enumerate()
+            {
+                owners[*first..first + count].fill(word as i64);
+            }
+            assert_eq!(owners, expected.word_of_piece, "{what}");
+        }
+    }
+}
+
+#[test]
+fn states_are_the_reference_s() {
+    for folder in fixtures() {
+        let pieces = Pieces::from_folder(&folder).unwrap();
+        let window = load::config(&folder).unwrap().window();
+        let expected = expected(&folder);
+        let sentences: Vec<Sentence> = expected.iter().map(ExpectedSentence::sentence).collect();
+        for (device_name, device) in common::devices() {
+            for layers in [Layers::Last, Layers::MeanOfLastFour] {
+                let name = folder.file_name().unwrap().to_string_lossy();
+                let what = format!("{name} {device_name} {layers:?}");
+                let encoder = load_encoder(&folder, layers, &device).unwrap();
+                for (index, expected) in expected.iter().enumerate() {
+                    let batch = batch(&pieces, &sentences[index..=index], window, 0);
+                    let states = floats(encoder.piece_states(&batch, &device));
+                    agree(
+                        &format!("{what} {index}"),
+                        &states,
+                        &expected.states(layers),
+                    );
+                }
+                // All at once, short ones padded.
+                let batch = batch(&pieces, &sentences, window, 0);
+                let states = encoder.piece_states(&batch, &device);
+                let [_, row, width] = states.dims();
+                let states = floats(states);
+                for (index, expected) in expected.iter().enumerate() {
+                    let start = index * row * width;
+                    let end = start + batch.row_lengths[index] * width;
+                    agree(
+                        &format!("{what} {index} padded"),
+                        &states[start..end],
+                        &expected.states(layers),
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// 300 words, some of many pieces, one of more than a window holds.
+fn long_sentence(folder: &Path) -> Sentence {
+    let words: Vec<String> = expected(folder)
+        .into_iter()
+        .flat_map(|sentence| sentence.words)
+        .collect();
+    let mut words: Vec<String> = words.iter().cycle().take(300).cloned().collect();
+    words[150] = "a1".repeat(49);
+    Sentence::from_words(words)
+}
+
+#[test]
+fn a_long_sentence_is_cut_into_windows() {
+    let device = nerzoo::device::parse("cpu").unwrap();
+    for folder in fixtures() {
+        let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+        let pieces = Pieces::from_folder(&folder).unwrap();
+        let config = load::config(&folder).unwrap();
+        let window = config.window();
+        assert_eq!(window, if name == "roberta" { 62 } else { 64 });
+        let encoder = load_encoder(&folder, Layers::Last, &device).unwrap();
+        let sentence = long_sentence(&folder);
+        for overlap in [0, 16] {
+            let long = batch(&pieces, std::slice::from_ref(&sentence), window, overlap);
+            assert!(long.width <= window);
+            assert_eq!(long.len(), 1);
+            let states = encoder.forward(&long, &device);
+            assert_eq!(states.words.dims(), [1, 300, config.width]);
+            let sentence_state = floats(states.sentence);
+            let states = floats(states.words);
+            assert!(states.iter().all(|value| value.is_finite()));
+
+            let counts = pieces.encode(std::slice::from_ref(&sentence))[0].counts();
+            let parts = windows(&counts, window - 2, overlap);
+            assert!(parts.len() > 5, "{name}: {} windows", parts.len());
+            assert_eq!(long.row_lengths.len(), parts.len());
+            let mut by_hand = Vec::new();
+            for (index, part) in parts.iter().enumerate() {
+                let words = sentence.words[part.words.clone()]
+                    .iter()
+                    .map(|word| word.text.clone());
+                let short = batch(&pieces, &[Sentence::from_words(words)], window, 0);
+                assert_eq!(short.row_lengths.len(), 1);
+                let found = encoder.forward(&short, &device);
+                if index == 0 {
+                    agree(
+                        &format!("{name} sentence"),
+                        &sentence_state,
+                        &floats(found.sentence),
+                    );
+                }
+                let from = part.owned.start - part.words.start;
+                let owned = from * config.width..(from + part.owned.len()) * config.width;
+                by_hand.extend_from_slice(&floats(found.words)[owned]);
+            }
+            agree(&format!("{name} overlap {overlap}"), &states, &by_hand);
+        }
+    }
+}
+
+/// A copy that may be broken.
+fn copy(name: &str) -> TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(fixture(name)).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+    }
+    copy
+}
+
+#[derive(Clone)]
+struct Weight {
+    kind: Dtype,
+    shape: Vec<usize>,
+    bytes: Vec<u8>,
+}
+
+impl Weight {
+    fn zeros(shape: &[usize]) -> Self {
+        Self {
+            kind: Dtype::F32,
+            shape: shape.to_vec(),
+            bytes: vec![0; 4 * shape.iter().product::<usize>()],
+        }
+    }
+
+    /// The same numbers in another type, each made by `bytes`.
+    fn converted<const N: usize>(&self, kind: Dtype, bytes: impl Fn(f32) -> [u8; N]) -> Self {
+        assert_eq!(self.kind, Dtype::F32);
+        let values = self
+            .bytes
+            .chunks_exact(4)
+            .map(|b| f32::from_le_bytes(b.try_into().unwrap()));
+        Self {
+            kind,
+            shape: self.shape.clone(),
+            bytes: values.flat_map(bytes).collect(),
+        }
+    }
+}
+
+/// Changes the weights of a copy.
+fn edit(folder: &TempDir, change: impl FnOnce(&mut BTreeMap<String, Weight>)) {
+    let path = folder.path().join("model.safetensors");
+    let bytes = fs::read(&path).unwrap();
+    let mut weights: BTreeMap<String, Weight> = SafeTensors::deserialize(&bytes)
+        .unwrap()
+        .iter()
+        .map(|(name, view)| {
+            let weight = Weight {
+                kind: view.dtype(),
+                shape: view.shape().to_vec(),
+                bytes: view.data().to_vec(),
+            };
+            (name.to_string(), weight)
+        })
+        .collect();
+    change(&mut weights);
+    let views = weights.iter().map(|(name, weight)| {
+        (
+            name,
+            TensorView::new(weight.kind, weight.shape.clone(), &weight.bytes).unwrap(),
+        )
+    });
+    fs::write(path, safetensors::serialize(views, None).unwrap()).unwrap();
+}
+
+fn replace(folder: &TempDir, file: &str, from: &str, to: &str) {
+    let path = folder.path().join(file);
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains(from), "{file} has no {from}");
+    fs::write(path, text.replace(from, to)).unwrap();
+}
+
+/// What loading the encoder of a broken copy says.
+fn complaint(folder: &TempDir) -> String {
+    let device = nerzoo::device::parse("cpu").unwrap();
+    match load_encoder(folder.path(), Layers::Last, &device) {
+        Ok(_) => panic!("the broken folder was accepted"),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn assert_says(complaint: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(complaint.contains(part), "{part:?} is not in: {complaint}");
+    }
+}
+
+#[test]
+fn missing_weights_are_named() {
+    let folder = copy("electra");
+    edit(&folder, |weights| {
+        for name in [
+            "electra.encoder.layer.1.attention.self.query.weight",
+            "electra.embeddings_project.bias",
+            "electra.embeddings.LayerNorm.weight",
+        ] {
+            weights.remove(name).unwrap();
+        }
+    });
+    let complaint = complaint(&folder);
+    assert_says(&complaint, &["model.safetensors", "missing"]);
+    assert_says(
+        &complaint,
+        &[
+            "layers.1.query.weight",
+            "projection.bias",
+            "embedding_norm.gamma",
+        ],
+    );
+    assert_eq!(complaint.matches("missing").count(), 3, "{complaint}");
+}
+
+#[test]
+fn leftover_weights_are_named_as_in_the_file() {
+    let folder = copy("electra");
+    let names = [
+        "electra.encoder.layer.5.output.dense.weight",
+        "electra.encoder.layer.0.adapter.down.bias",
+    ];
+    edit(&folder, |weights| {
+        for name in names {
+            weights.insert(name.into(), Weight::zeros(&[2]));
+        }
+    });
+    let complaint = complaint(&folder);
+    assert_says(&complaint, &names);
+    assert_eq!(complaint.matches("not expected").count(), 2, "{complaint}");
+}
+
+#[test]
+fn weights_of_a_wrong_shape_are_named() {
+    let folder = copy("electra");
+    edit(&folder, |weights| {
+        weights.insert(
+            "electra.encoder.layer.0.intermediate.dense.weight".into(),
+            Weight::zeros(&[31, 16]),
+        );
+        weights.insert(
+            "electra.embeddings.word_embeddings.weight".into(),
+            Weight::zeros(&[12]),
+        );
+    });
+    let complaint = complaint(&folder);
+    assert_says(
+        &complaint,
+        &[
+            "layers.0.feed_forward_inner.weight",
+            "31",
+            "word_embeddings.weight",
+        ],
+    );
+    assert!(!complaint.contains("missing"), "{complaint}");
+
+    let folder = copy("distilbert");
+    replace(
+        &folder,
+        "config.json",
+        "\"hidden_dim\": 32",
+        "\"hidden_dim\": 24",
+    );
+    let complaint = self::complaint(&folder);
+    assert_says(
+        &complaint,
+        &[
+            "pytorch_model.bin",
+            "layers.0.feed_forward_inner.weight",
+            "24",
+            "32",
+        ],
+    );
+}
+
+#[test]
+fn weights_that_are_no_real_numbers_are_named() {
+    let folder = copy("electra");
+    edit(&folder, |weights| {
+        let weight = weights
+            .get_mut("electra.encoder.layer.0.attention.self.key.weight")
+            .unwrap();
+        weight.kind = Dtype::I32;
+    });
+    assert_says(&complaint(&folder), &["layers.0.key.weight"]);
+}
+
+#[test]
+fn another_number_of_layers_is_noticed() {
+    let folder = copy("distilbert");
+    replace(&folder, "config.json", "\"n_layers\": 2", "\"n_layers\": 3");
+    assert_says(&complaint(&folder), &["missing: layers.2.query.weight"]);
+    replace(&folder, "config.json", "\"n_layers\": 3", "\"n_layers\": 1");
+    assert_says(
+        &complaint(&folder),
+        &["not expected: distilbert.transformer.layer.1.attention.q_lin.weight"],
+    );
+}
+
+#[test]
+fn a_layer_that_is_skipped_is_not_replaced_by_the_next() {
+    let folder = copy("distilbert");
+    fs::rename(
+        folder.path().join("gap.bin"),
+        folder.path().join("pytorch_model.bin"),
+    )
+    .unwrap();
+    assert_says(
+        &complaint(&folder),
+        &["missing: layers.1.query.weight", "and 12 more"],
+    );
+}
+
+#[test]
+fn long_lists_of_problems_are_cut() {
+    let folder = copy("electra");
+    edit(&folder, |weights| weights.clear());
+    assert_says(&complaint(&folder), &["missing: layers.0", "more"]);
+}
+
+#[test]
+fn parts_of_other_tasks_are_left_out_in_silence() {
+    let device = nerzoo::device::parse("cpu").unwrap();
+    let folder = copy("electra");
+    edit(&folder, |weights| {
+        for name in [
+            "pre_classifier.weight",
+            "classifier.dense.weight",
+            "qa_outputs.bias",
+            "lm_head.layer_norm.weight",
+            "cls.predictions.transform.LayerNorm.gamma",
+            "electra.pooler.dense.weight",
+            "electra.embeddings.position_ids",
+            "electra.embeddings.token_type_ids",
+        ] {
+            weights.insert(name.into(), Weight::zeros(&[2]));
+        }
+    });
+    load_encoder(folder.path(), Layers::Last, &device).unwrap();
+}
+
+#[test]
+fn weights_of_any_precision_become_single() {
+    let device = nerzoo::device::parse("cpu").unwrap();
+    let pieces = Pieces::from_folder(&fixture("electra")).unwrap();
+    let sentence = Sentence::from_words(["Anna", "sings", "in", "Lindholm"]);
+    let batch = batch(&pieces, &[sentence], 64, 0);
+    let states = |change: &dyn Fn(&Weight) -> Weight| {
+        let folder = copy("electra");
+        edit(&folder, |weights| {
+            for weight in weights.values_mut() {
+                *weight = change(weight);
+            }
+        });
+        let encoder = load_encoder(folder.path(), Layers::Last, &device).unwrap();
+        let states = encoder.piece_states(&batch, &device);
+        assert_eq!(states.dtype(), burn::tensor::DType::F32);
+        floats(states)
+    };
+    // The same rounded numbers, once as they are and once written out in single precision.
+    let half =
+        states(&|weight| weight.converted(Dtype::F16, |value| f16::from_f32(value).to_le_bytes()));
+    let rounded = |value| f16::from_f32(value).to_f32().to_le_bytes();
+    assert_eq!(
+        half,
+        states(&|weight| weight.converted(Dtype::F32, rounded))
+    );
+    let brain = states(&|weight| {
+        weight.converted(Dtype::BF16, |value| bf16::from_f32(value).to_le_bytes())
+    });
+    let rounded = |value| bf16::from_f32(value).to_f32().to_le_bytes();
+    assert_eq!(
+        brain,
+        states(&|weight| weight.converted(Dtype::F32, rounded))
+    );
+    let double =
+        states(&|weight| weight.converted(Dtype::F64, |value| f64::from(value).to_le_bytes()));
+    assert_eq!(double, states(&Weight::clone));
+}
+
+#[test]
+fn half_precision_is_read_from_a_pytorch_file_too() {
+    let device = nerzoo::device::parse("cpu").unwrap();
+    let folder = copy("distilbert");
+    fs::rename(
+        folder.path().join("half.bin"),
+        folder.path().join("pytorch_model.bin"),
+    )
+    .unwrap();
+    let pieces = Pieces::from_folder(folder.path()).unwrap();
+    let encoder = load_encoder(folder.path(), Layers::Last, &device).unwrap();
+    for expected in expected(folder.path()) {
+        let states = encoder.piece_states(&batch(&pieces, &[expected.sentence()], 64, 0), &device);
+        assert_eq!(states.dtype(), burn::tensor::DType::F32);
+        // The weights have lost digits, so the states have too.
+        let difference = difference(&floats(states), &expected.states(Layers::Last));
+        assert!(difference < 5e-3, "{difference:.2e}");
+    }
+}
+
+#[test]
+fn unreadable_weights_are_an_error() {
+    for (name, file) in [
+        ("electra", "model.safetensors"),
+        ("distilbert", "pytorch_model.bin"),
+    ] {
+        let path = fixture(name).join(file);
+        let bytes = fs::read(path).unwrap();
+        for length in [0, 100, bytes.len() / 2, bytes.len() - 1] {
+            let folder = copy(name);
+            fs::write(folder.path().join(file), &bytes[..length]).unwrap();
+            assert_says(&complaint(&folder), &[file]);
+        }
+    }
+    let folder = copy("electra");
+    fs::remove_file(folder.path().join("model.safetensors")).unwrap();
+    assert_says(
+        &complaint(&folder),
+        &["model.safetensors", "pytorch_model.bin"],
+    );
+}
+
+#[test]
+fn configs_that_cannot_be_used_are_explained() {
+    for (from, to, said) in [
+        (
+            "\"model_type\": \"electra\"",
+            "\"model_type\": \"t5\"",
+            &["\"t5\"", "bert, roberta, electra"][..],
+        ),
+        (
+            "\"hidden_size\": 16",
+            "\"hidden\": 16",
+            &["hidden_size", "missing"],
+        ),
+        (
+            "\"hidden_act\": \"gelu\"",
+            "\"hidden_act\": \"swish\"",
+            &["\"swish\""],
+        ),
+        ("\"hidden_size\": 16,", "\"hidden_size\": ,", &["not JSON"]),
+        (
+            "\"num_attention_heads\": 2",
+            "\"num_attention_heads\": 3",
+            &["16", "3", "heads"],
+        ),
+        (
+            "\"num_attention_heads\": 2",
+            "\"num_attention_heads\": 0",
+            &["16", "0", "heads"],
+        ),
+    ] {
+        let folder = copy("electra");
+        replace(&folder, "config.json", from, to);
+        let complaint = complaint(&folder);
+        assert_says(&complaint, &["config.json"]);
+        assert_says(&complaint, said);
+    }
+    let folder = copy("roberta");
+    replace(
+        &folder,
+        "config.json",
+        "\"max_position_embeddings\": 64",
+        "\"max_position_embeddings\": 2",
+    );
+    assert_says(
+        &complaint(&folder),
+        &["config.json", "max_position_embeddings"],
+    );
+}
+
+#[test]
+fn tokenizers_that_cannot_be_used_are_explained() {
+    let complaint = |folder: &TempDir| Pieces::from_folder(folder.path()).unwrap_err().to_string();
+    let folder = copy("electra");
+    fs::remove_file(folder.path().join("tokenizer.json")).unwrap();
+    assert_says(&complaint(&folder), &["tokenizer.json", "vocab.txt"]);
+    fs::write(folder.path().join("tokenizer.json"), "{").unwrap();
+    assert_says(&complaint(&folder), &["tokenizer.json"]);
+
+    let folder = copy("distilbert");
+    replace(&folder, "vocab.txt", "[SEP]", "[END]");
+    assert_says(&complaint(&folder), &["vocab.txt", "[SEP]"]);
+    let folder = copy("distilbert");
+    replace(&folder, "vocab.txt", "[UNK]", "[WHAT]");
+    assert_says(&complaint(&folder), &["vocab.txt", "[UNK]"]);
+    let folder = copy("distilbert");
+    replace(&folder, "tokenizer_config.json", "}", "");
+    assert_says(&complaint(&folder), &["tokenizer_config.json"]);
+}
