@@ -3,7 +3,9 @@
 //! Strict means that an entity counts as found only when both its span and its type are right. Scores are
 //! micro-averaged: entities are counted over the whole corpus before anything is divided.
 
+pub mod analysis;
 mod counts;
+pub mod predictions;
 mod report;
 
 pub use counts::{Counts, Split};

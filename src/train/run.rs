@@ -54,10 +54,17 @@ impl<H: Head> Run<H> {
                 (pieces, config, None)
             }
         };
-        if transformer.width % transformer.heads != 0 {
+        if transformer.heads == 0 || !transformer.width.is_multiple_of(transformer.heads) {
             return Err(Error::Config(format!(
                 "the encoder's width {} is not a multiple of its {} attention heads",
                 transformer.width, transformer.heads
+            )));
+        }
+        if pieces.vocabulary() > transformer.vocabulary {
+            return Err(Error::Config(format!(
+                "the tokenizer knows {} pieces, but the encoder has embeddings for {} only; they do not belong together",
+                pieces.vocabulary(),
+                transformer.vocabulary
             )));
         }
         let encoder = EncoderConfig {

@@ -1,0 +1,95 @@
+//! The analysis on a terminal: all entities, attributes, kinds of errors.
+
+use std::fmt;
+
+use super::Analysis;
+use super::cells::{Kind, Table};
+
+impl fmt::Display for Analysis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.facts())?;
+        for table in [
+            self.overall_table(),
+            self.bucket_table(),
+            self.error_table(),
+        ] {
+            write!(f, "\n{}\n{}\n", table.title, lines(&table).join("\n"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Analysis {
+    /// What was compared on what, in a sentence or two.
+    pub(super) fn facts(&self) -> String {
+        let overall = &self.standard().report.overall;
+        let mut facts = format!(
+            "{} gold sentences with {} words and {} entities; {} sentences to train on. {:.2} % of the gold words occur in none of these.",
+            self.sentences,
+            self.words,
+            overall.gold,
+            self.training_sentences,
+            100.0 * self.out_of_vocabulary(),
+        );
+        match self.standard().report.unreachable {
+            0 => {}
+            1 => facts.push_str(" 1 gold entity is no span of words and counts as missed."),
+            count => facts.push_str(&format!(
+                " {count} gold entities are no spans of words and count as missed."
+            )),
+        }
+        facts
+    }
+}
+
+/// The table in aligned columns: names to the left, everything else to the right.
+fn lines(table: &Table) -> Vec<String> {
+    let named = table.groups.iter().any(|group| group.name.is_some());
+    let mut rows: Vec<(bool, Vec<String>)> = Vec::new(); // and whether a rule goes before it
+    for group in &table.groups {
+        for (index, row) in group.rows.iter().enumerate() {
+            let mut cells: Vec<String> = row.iter().map(|cell| cell.whole()).collect();
+            if named {
+                let name = group.name.clone().filter(|_| index == 0);
+                cells.insert(0, name.unwrap_or_default());
+            }
+            rows.push((index == 0, cells));
+        }
+    }
+    let width = |column: usize| {
+        let cells = rows.iter().map(|(_, cells)| &cells[column]);
+        let widths = cells
+            .chain([&table.head[column]])
+            .map(|cell| cell.chars().count());
+        widths.max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..table.head.len()).map(width).collect();
+    let is_name = |column: usize| {
+        let first = table.groups.first().and_then(|group| group.rows.first());
+        let cell = |row: &Vec<super::cells::Cell>| {
+            let column = column.checked_sub(usize::from(named));
+            column.is_none_or(|column| row[column].kind == Kind::Name)
+        };
+        first.is_some_and(cell)
+    };
+    let line = |cells: &[String]| -> String {
+        let padded = cells
+            .iter()
+            .zip(&widths)
+            .enumerate()
+            .map(|(column, (cell, &width))| match is_name(column) {
+                true => format!("{cell:width$}"),
+                false => format!("{cell:>width$}"),
+            });
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    let rule = "-".repeat(widths.iter().sum::<usize>() + 2 * (widths.len() - 1));
+    let mut lines = vec![line(&table.head)];
+    for (ruled, cells) in &rows {
+        if *ruled {
+            lines.push(rule.clone());
+        }
+        lines.push(line(cells));
+    }
+    lines
+}
