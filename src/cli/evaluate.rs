@@ -3,14 +3,17 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
+use serde_json::json;
 
 use super::{Answer, Place, print_json};
 use crate::data::{self, Format, Options, registry};
 use crate::device;
+use crate::eval::threshold;
 use crate::heads::zoo;
-use crate::text::Sentence;
+use crate::predict::Tagger;
+use crate::text::{Entity, Sentence, outermost};
 use crate::train::launch::evaluate;
 
 /// Arguments of `evaluate`.
@@ -29,6 +32,9 @@ pub struct Evaluate {
     /// One JSON object instead of a table.
     #[arg(long)]
     json: bool,
+    /// Find the score threshold with the best F1 (use it on dev, then give it to `predict --threshold`).
+    #[arg(long)]
+    sweep_threshold: bool,
     #[command(flatten)]
     answer: Answer,
     #[command(flatten)]
@@ -41,11 +47,56 @@ impl Evaluate {
         let device = device::parse(&self.place.device)?;
         let sentences = self.sentences()?;
         let tagger = zoo::load(&self.model, &device, &self.answer.knobs())?;
+        if self.sweep_threshold {
+            return self.sweep(tagger.as_ref(), &sentences);
+        }
         let report = evaluate(tagger.as_ref(), &sentences)?;
         match self.json {
             true => print_json(&report.to_json())?,
             false => println!("{report}"),
         }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn sweep(&self, tagger: &dyn Tagger, sentences: &[Sentence]) -> Result<ExitCode> {
+        let mentions = tagger.tag(sentences)?;
+        let gold: Vec<Vec<Entity>> = sentences
+            .iter()
+            .map(|sentence| match tagger.nested() {
+                true => sentence.entities.clone(),
+                false => outermost(&sentence.entities),
+            })
+            .collect();
+        let pairs = gold.iter().map(Vec::as_slice).zip(mentions.iter().map(Vec::as_slice));
+        let all = threshold::sweep(pairs);
+        let best = threshold::best(&all).context("nothing to sweep over")?;
+        let row = |at: &threshold::Threshold| {
+            json!({
+                "threshold": at.score,
+                "precision": at.counts.precision(),
+                "recall": at.counts.recall(),
+                "f1": at.counts.f1(),
+            })
+        };
+        if self.json {
+            print_json(&json!({"best": row(&best), "without": row(&all[0])}))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        println!("threshold        P        R       F1");
+        // A dozen rows tell the shape; the best one is always among them.
+        let step = (all.len() / 12).max(1);
+        let shown = all.iter().enumerate().filter(|(index, at)| index % step == 0 || **at == best);
+        for (_, at) in shown {
+            println!(
+                "{:9.4} {:8.2} {:8.2} {:8.2}{}",
+                at.score,
+                100.0 * at.counts.precision(),
+                100.0 * at.counts.recall(),
+                100.0 * at.counts.f1(),
+                if *at == best { "  <- best" } else { "" }
+            );
+        }
+        println!("use it: nerzoo predict --threshold {} ...", best.score);
         Ok(ExitCode::SUCCESS)
     }
 

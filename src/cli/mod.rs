@@ -4,6 +4,7 @@ mod bench;
 mod data;
 mod devices;
 mod evaluate;
+mod grid;
 mod init;
 mod predict;
 mod train;

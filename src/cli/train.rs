@@ -8,7 +8,7 @@ use anyhow::Result;
 use burn::train::Interrupter;
 use clap::Args;
 
-use super::Place;
+use super::{Place, grid};
 use crate::data::{registry, words};
 use crate::device;
 use crate::error::Error;
@@ -22,16 +22,22 @@ use crate::train::recipe::Recipe;
 #[derive(Debug, Args)]
 pub struct Train {
     /// The recipe, a TOML file.
-    recipe: PathBuf,
+    pub(super) recipe: PathBuf,
     /// Change a value of the recipe, such as train.batch=16; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
-    sets: Vec<String>,
+    pub(super) sets: Vec<String>,
     /// The run's folder [default: runs/<recipe>, or runs/<recipe>-2 and so on when that exists].
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Train every combination of values, such as head.alpha=0.1,0.5; may be repeated. One folder a run.
+    #[arg(long, value_name = "KEY=VALUE,VALUE")]
+    pub(super) grid: Vec<String>,
+    /// Train with each of these seeds; scores are shown as mean and deviation.
+    #[arg(long, value_delimiter = ',', value_name = "SEED,SEED")]
+    pub(super) seeds: Vec<u64>,
     /// Go on with the run in the folder from its newest whole checkpoint.
     #[arg(long)]
-    resume: bool,
+    pub(super) resume: bool,
     /// Plain lines of progress even on a terminal.
     #[arg(long)]
     plain: bool,
@@ -45,27 +51,16 @@ pub struct Train {
 impl Train {
     /// Trains, prints the scores and tags the recipe's sample.
     pub fn run(self) -> Result<ExitCode> {
-        let recipe = Recipe::read(&self.recipe, &self.sets)?;
-        let entry = zoo::find(recipe.head_name())?;
-        let device = device::parse(&self.place.device)?;
-        let out = self.folder();
-        let sample = recipe.sample.clone();
-        let reported = recipe.paper.as_ref().and_then(|paper| paper.f1);
         let interrupter = Interrupter::new();
         stop_on_signals(&interrupter)?;
-        let launch = Launch {
-            recipe,
-            out: out.clone(),
-            resume: self.resume,
-            device,
-            roots: registry::roots(self.place.data.as_deref()),
-            plain: self.plain || !std::io::stdout().is_terminal(),
-            silent: false,
-            half: self.half,
-            command: self.command(),
-            interrupter,
-        };
-        let finished = (entry.train)(&launch)?;
+        let out = self.folder();
+        if !self.grid.is_empty() || !self.seeds.is_empty() {
+            return grid::run(&self, &out, &interrupter);
+        }
+        let recipe = Recipe::read(&self.recipe, &self.sets)?;
+        let sample = recipe.sample.clone();
+        let reported = recipe.paper.as_ref().and_then(|paper| paper.f1);
+        let finished = self.train(&self.sets, &out, self.resume, &interrupter)?;
         print_scores(&finished);
         if let Some(f1) = reported {
             println!("the paper reports F1 {f1:.2}");
@@ -81,6 +76,31 @@ impl Train {
             out.display()
         );
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// One run with these overrides.
+    pub(super) fn train(
+        &self,
+        sets: &[String],
+        out: &Path,
+        resume: bool,
+        interrupter: &Interrupter,
+    ) -> Result<Finished> {
+        let recipe = Recipe::read(&self.recipe, sets)?;
+        let entry = zoo::find(recipe.head_name())?;
+        let launch = Launch {
+            recipe,
+            out: out.to_path_buf(),
+            resume,
+            device: device::parse(&self.place.device)?,
+            roots: registry::roots(self.place.data.as_deref()),
+            plain: self.plain || !std::io::stdout().is_terminal(),
+            silent: false,
+            half: self.half,
+            command: self.command(sets),
+            interrupter: interrupter.clone(),
+        };
+        Ok((entry.train)(&launch)?)
     }
 
     /// The folder asked for, or the first free (with `--resume`: the last used) of runs/<recipe>, runs/<recipe>-2...
@@ -105,14 +125,14 @@ impl Train {
     }
 
     /// The command as a person would type it, without the paths of this machine.
-    fn command(&self) -> String {
+    fn command(&self, sets: &[String]) -> String {
         let file = self
             .recipe
             .file_name()
             .unwrap_or_default()
             .to_string_lossy();
         let mut command = format!("nerzoo train model-zoo/recipes/{file}");
-        for set in &self.sets {
+        for set in sets {
             command += &format!(" --set '{set}'");
         }
         command

@@ -7,6 +7,7 @@ pub mod analysis;
 mod counts;
 pub mod predictions;
 mod report;
+pub mod threshold;
 
 pub use counts::{Counts, Split};
 pub use report::{LENGTHS, Report};

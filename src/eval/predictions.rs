@@ -217,7 +217,7 @@ fn same_words(tokens: &Value, sentence: &Sentence, number: usize) -> Result<(), 
     let words = sentence.words.iter().map(|word| word.text.as_str());
     match words.eq(tokens.iter().copied()) {
         true => Ok(()),
-        false => Err(other_sentence("words", &tokens.join(" "), sentence, number)),
+        false => Err(other_sentence(&tokens.join(" "), sentence, number)),
     }
 }
 
@@ -225,13 +225,13 @@ fn same_text(text: &Value, sentence: &Sentence, number: usize) -> Result<(), Str
     let text = text.as_str().ok_or("`text` must be a string")?;
     match text == sentence.text {
         true => Ok(()),
-        false => Err(other_sentence("text", text, sentence, number)),
+        false => Err(other_sentence(text, sentence, number)),
     }
 }
 
-fn other_sentence(what: &str, found: &str, sentence: &Sentence, number: usize) -> String {
+fn other_sentence(found: &str, sentence: &Sentence, number: usize) -> String {
     format!(
-        "its {what} `{}` are not those of gold sentence {number}, `{}`; predictions must be of the gold file, in its order",
+        "this is `{}`, but gold sentence {number} is `{}`; predictions must be of the gold file, in its order",
         shown(found),
         shown(&sentence.text)
     )
@@ -281,7 +281,8 @@ mod tests {
 
     #[test]
     fn characters_and_words_give_the_same_spans() {
-        // Zoë is 3 characters, the scientist 3 (two pictures and a joiner): `Ida` starts at 4 + 3 + 1 + 4 = 12.
+        // Zoë and a space are 4 characters; the scientist is 3 (two pictures and a joiner) and a space; met and a
+        // space are 4: `Ida` starts at 12, and the second span has a space too many before it.
         let characters = r#"{"text":"Zoë 👩‍🔬 met Ida Berg .","entities":[{"start":0,"end":3,"label":"PER","score":0.5,"text":"Zoë"},{"start":11,"end":20,"label":"PER"}]}"#;
         let words = r#"{"tokens":["Zoë","👩‍🔬","met","Ida","Berg","."],"entities":[{"start":0,"end":1,"type":"PER","score":0.5},[3,5,"PER"]]}"#;
         let expected = vec![
@@ -306,13 +307,16 @@ mod tests {
     fn other_sentences_are_told_apart() {
         let message = error(&format!("{SECOND}\n{FIRST}\n"));
         assert!(
-            message.contains("p.jsonl:1: its text `Nothing here`"),
+            message.contains("p.jsonl:1: this is `Nothing here`, but gold sentence 1 is"),
             "{message}"
         );
         let message = error(&format!(
             "{FIRST}\n{{\"tokens\":[\"No\"],\"entities\":[]}}\n"
         ));
-        assert!(message.contains("p.jsonl:2: its words `No`"), "{message}");
+        assert!(
+            message.contains("p.jsonl:2: this is `No`, but gold sentence 2 is"),
+            "{message}"
+        );
         let message = error(FIRST);
         assert!(message.contains("predictions for 1 of 2"), "{message}");
         let message = error(&[FIRST, SECOND, SECOND].join("\n"));

@@ -34,7 +34,7 @@ pub(super) struct Cell {
 }
 
 /// What a cell is.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Heads a row.
     Name,

@@ -270,3 +270,94 @@ fn data(markup: &mut Markup, cell: &Cell) {
         markup.text(&cell.text);
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::example;
+    use super::super::{Analysis, Options};
+    use crate::text::{Entity, Mention, Sentence};
+
+    /// Fails unless every element is closed in the right order; our pages quote all attributes.
+    fn assert_well_formed(html: &str) {
+        let body = html
+            .strip_prefix("<!DOCTYPE html>\n")
+            .expect("a document type");
+        let mut open: Vec<&str> = Vec::new();
+        for (index, piece) in body.split('<').enumerate().skip(1) {
+            let (tag, text) = piece.split_once('>').expect("a tag that ends");
+            assert!(
+                !text.contains('>') || open.last() == Some(&"style"),
+                "stray > in piece {index}"
+            );
+            match tag.strip_prefix('/') {
+                Some(name) => assert_eq!(open.pop(), Some(name)),
+                None => {
+                    let name = tag.split(' ').next().unwrap_or(tag);
+                    assert!(tag.matches('"').count() % 2 == 0, "{tag}");
+                    if name != "meta" {
+                        open.push(name);
+                    }
+                }
+            }
+        }
+        assert!(open.is_empty(), "{open:?} stay open");
+    }
+
+    #[test]
+    fn page_is_well_formed_and_needs_nothing_else() {
+        let html = example().to_html();
+        assert_well_formed(&html);
+        for part in [
+            "<html lang=\"en\">",
+            "name=\"viewport\"",
+            "<h1 ",
+            "✗ <bdi>type, gold: LOC</bdi>",
+            "✗ <bdi>borders</bdi>",
+            "✗ not found: ",
+            "▼",
+        ] {
+            assert!(html.contains(part), "{part}");
+        }
+        for part in [
+            "<script", "http:", "https:", "<link", "<img", "url(", "@import",
+        ] {
+            assert!(!html.contains(part), "{part}");
+        }
+    }
+
+    #[test]
+    fn nothing_from_the_user_is_markup() {
+        let evil = "</td><script>alert('&')</script>";
+        let mut sentence = Sentence::from_words([evil, "نص", "👩‍🔬"]);
+        sentence.entities = vec![Entity::new(0, 1, evil)];
+        let mention = |start, end, label: &str| Mention {
+            entity: Entity::new(start, end, label),
+            score: 1.0,
+        };
+        // Wrong type, and two that cross.
+        let found = vec![vec![
+            mention(0, 1, "\"x\""),
+            mention(0, 2, evil),
+            mention(1, 3, "<!--"),
+        ]];
+        let gold = [sentence];
+        let models = vec![(evil.to_owned(), found), ("b".to_owned(), vec![Vec::new()])];
+        let analysis = Analysis::new(&gold, &gold, models, None, Options::default());
+        let html = analysis.expect("sound input").to_html();
+        assert_well_formed(&html);
+        assert!(!html.contains("<script") && !html.contains("<!--"));
+        assert!(html.contains("&lt;/td&gt;&lt;script&gt;"));
+    }
+
+    #[test]
+    fn one_perfect_model_is_enough() {
+        let gold = [Sentence::from_words(["a"])];
+        let models = vec![("one".to_owned(), vec![Vec::new()])];
+        let analysis = Analysis::new(&[], &gold, models, None, Options::default());
+        let analysis = analysis.expect("sound input");
+        let html = analysis.to_html();
+        assert_well_formed(&html);
+        assert!(!html.contains("Worst sentences") && !html.contains("Flat and nested"));
+        assert!(analysis.to_string().contains("one"));
+    }
+}

@@ -208,3 +208,236 @@ fn find_standard(models: &[(String, Vec<Vec<Mention>>)], standard: Option<&str>)
             Error::Config(format!("no model is called `{standard}`; {hint}"))
         })
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::text::{Entity, Misaligned};
+
+    fn sentence(words: &str, entities: &[(usize, usize, &str)]) -> Sentence {
+        let mut sentence = Sentence::from_words(words.split(' '));
+        sentence.entities = entities
+            .iter()
+            .map(|(start, end, label)| Entity::new(*start, *end, *label))
+            .collect();
+        sentence
+    }
+
+    fn mentions(entities: &[(usize, usize, &str)]) -> Vec<Mention> {
+        let mention = |(start, end, label): &(usize, usize, &str)| Mention {
+            entity: Entity::new(*start, *end, *label),
+            score: 0.5,
+        };
+        entities.iter().map(mention).collect()
+    }
+
+    fn train() -> Vec<Sentence> {
+        vec![
+            sentence("Paris is in France", &[(0, 1, "LOC"), (3, 4, "LOC")]),
+            sentence("Paris Hilton met Paris", &[(0, 2, "PER"), (3, 4, "PER")]),
+        ]
+    }
+
+    fn gold() -> Vec<Sentence> {
+        let long = format!("Paris Hilton{}", " is".repeat(38)); // 40 words
+        vec![
+            sentence(
+                "Paris met the Bank of France",
+                &[(0, 1, "LOC"), (3, 6, "ORG"), (5, 6, "LOC")],
+            ),
+            sentence("nobody here", &[]),
+            sentence(&long, &[(0, 2, "PER")]),
+        ]
+    }
+
+    /// `good` finds everything and one name too many; `bad` has one error of each kind but that.
+    fn models() -> Vec<(String, Vec<Vec<Mention>>)> {
+        let good = vec![
+            mentions(&[(0, 1, "LOC"), (3, 6, "ORG"), (5, 6, "LOC")]),
+            mentions(&[(0, 1, "PER")]), // spurious
+            mentions(&[(0, 2, "PER")]),
+        ];
+        let bad = vec![
+            // A type error, a boundary error, and one that is right.
+            mentions(&[(0, 1, "PER"), (2, 6, "ORG"), (5, 6, "LOC")]),
+            Vec::new(),
+            Vec::new(), // missed
+        ];
+        vec![("good".to_owned(), good), ("bad".to_owned(), bad)]
+    }
+
+    pub(in crate::eval::analysis) fn example() -> Analysis {
+        Analysis::new(&train(), &gold(), models(), None, Options::default()).expect("sound input")
+    }
+
+    fn split(found: u64, gold: u64, correct: u64, predicted: u64) -> Split {
+        Split {
+            correct,
+            predicted,
+            found,
+            gold,
+        }
+    }
+
+    #[test]
+    fn buckets_by_hand() {
+        let analysis = example();
+        let nothing = Split::default();
+        // Gold: Paris (1 word, LOC in 1 of 2 training entities called so), Bank of France (3 words, unseen), France
+        // (1 word, LOC in 1 of 1), all in 6 words with 3 entities; Paris Hilton (2 words, PER in 1 of 1), alone in 40
+        // words, 1/40 = 0.025.
+        let bad = &analysis.models[1].buckets;
+        assert_eq!(
+            bad[0], // eLen; predicted: two of 1 word, and ORG with 4
+            [
+                split(1, 2, 1, 2),
+                split(0, 1, 0, 0),
+                split(0, 1, 0, 1),
+                nothing
+            ]
+        );
+        assert_eq!(
+            bad[1], // tLen
+            [split(1, 3, 1, 3), nothing, nothing, split(0, 1, 0, 0)]
+        );
+        assert_eq!(
+            bad[2], // eCon; predicted: ORG unseen, Paris as PER in 1 of 2, France
+            [
+                split(0, 1, 0, 1),
+                split(0, 1, 0, 1),
+                nothing,
+                split(1, 2, 1, 1)
+            ]
+        );
+        assert_eq!(
+            bad[3], // eDen
+            [nothing, split(0, 1, 0, 0), nothing, split(1, 3, 1, 3)]
+        );
+        // The spurious PER is 1 entity in 2 words among the predicted ones, so XL, though gold has 0 in 2.
+        let good = &analysis.models[0].buckets;
+        assert_eq!(
+            good[3],
+            [nothing, split(1, 1, 1, 1), nothing, split(3, 3, 3, 4)]
+        );
+        assert_eq!(good[1][0], split(3, 3, 3, 4));
+        assert_eq!(good[1][0].f1(), 6.0 / 7.0); // precision 3/4, recall 1
+    }
+
+    #[test]
+    fn scores_errors_and_words_by_hand() {
+        let analysis = example();
+        let (good, bad) = (&analysis.models[0], &analysis.models[1]);
+        assert_eq!(good.report.overall.f1(), 8.0 / 9.0); // 4 right of 5, 4 gold
+        assert_eq!(bad.report.overall.f1(), 2.0 / 7.0); // 1 right of 3, 4 gold
+        assert_eq!(good.errors.kinds(), [0, 0, 1, 0]);
+        assert_eq!(bad.errors.kinds(), [1, 1, 0, 1]);
+        assert_eq!(bad.errors.rate(1), 0.2); // 2 wrong predictions and 3 entities not found
+        assert_eq!(bad.report.nested.gold, 2); // the bank and its France
+        assert_eq!(bad.confusion.count(Some("LOC"), Some("PER")), 1);
+        assert_eq!(bad.lengths[0].f1(), 0.5);
+        // the, Bank, of, nobody, here
+        assert_eq!((analysis.unknown_words, analysis.words), (5, 48));
+        assert_eq!(analysis.out_of_vocabulary(), 5.0 / 48.0);
+        let worst: Vec<(usize, u64)> = analysis
+            .worst
+            .iter()
+            .map(|worst| (worst.index, worst.mistakes))
+            .collect();
+        assert_eq!(worst, [(0, 4), (1, 1), (2, 1)]);
+    }
+
+    #[test]
+    fn significance_follows_the_standard() {
+        let analysis = example();
+        assert!(analysis.models[0].significance.difference.is_none());
+        let difference = analysis.models[1]
+            .significance
+            .difference
+            .expect("compared");
+        assert_eq!(difference.value, 2.0 / 7.0 - 8.0 / 9.0);
+        let other = Analysis::new(&train(), &gold(), models(), Some("bad"), Options::default());
+        let other = other.expect("sound input");
+        assert_eq!(other.standard().name, "bad");
+        let turned = other.models[0].significance.difference.expect("compared");
+        assert_eq!(turned.value, -difference.value);
+        assert_eq!(turned.p, difference.p);
+    }
+
+    #[test]
+    fn unreachable_gold_is_missed() {
+        let mut gold = gold();
+        gold[1].misaligned.push(Misaligned {
+            start: 1,
+            end: 4,
+            label: "PER".to_owned(),
+        });
+        let analysis = Analysis::new(&train(), &gold, models(), None, Options::default());
+        let analysis = analysis.expect("sound input");
+        let bad = &analysis.models[1];
+        assert_eq!(bad.report.overall.gold, 5);
+        assert_eq!(bad.errors.kinds(), [1, 1, 0, 2]);
+        assert_eq!(bad.confusion.count(Some("PER"), None), 2);
+        let difference = bad.significance.difference.expect("compared");
+        assert_eq!(difference.value, 2.0 / 8.0 - 8.0 / 10.0);
+        assert!(analysis.to_string().contains("1 gold entity is no span"));
+    }
+
+    #[test]
+    fn what_cannot_be_compared_says_why() {
+        let error = |models, standard, options| {
+            let analysis = Analysis::new(&train(), &gold(), models, standard, options);
+            analysis.expect_err("bad input").to_string()
+        };
+        let usual = Options::default();
+        let message = error(models(), Some("goood"), usual);
+        assert!(message.contains("did you mean `good`?"), "{message}");
+        let message = error(models(), Some("something else"), usual);
+        assert!(message.contains("the models are good, bad"), "{message}");
+        let mut twins = models();
+        twins[1].0 = "good".to_owned();
+        assert!(error(twins, None, usual).contains("two models are called `good`"));
+        let mut short = models();
+        short[1].1.pop();
+        let message = error(short, None, usual);
+        assert!(
+            message.contains("`bad` has predictions for 2 sentences"),
+            "{message}"
+        );
+        let mut outside = models();
+        outside[1].1[1] = mentions(&[(1, 3, "PER")]);
+        let message = error(outside, None, usual);
+        assert!(message.contains("words 1..3 of sentence 2"), "{message}");
+        assert!(error(Vec::new(), None, usual).contains("no models"));
+        let none = Options {
+            resamples: 0,
+            ..usual
+        };
+        assert!(error(models(), None, none).contains("at least one resample"));
+        assert!(Analysis::new(&[], &[], models(), None, usual).is_err());
+    }
+
+    #[test]
+    fn json_has_what_the_page_has() {
+        let json = example().to_json();
+        assert_eq!(json["standard"], "good");
+        let bad = &json["models"][1];
+        assert_eq!(bad["attributes"]["eCon"]["XL"]["f1"], 2.0 / 3.0);
+        assert_eq!(
+            bad["attributes"]["eCon"]["XL"]["difference"],
+            2.0 / 3.0 - 1.0
+        );
+        assert!(bad["attributes"]["eLen"]["XL"]["f1"].is_null());
+        assert_eq!(bad["errors"]["boundary"]["rate"], 0.2);
+        assert_eq!(bad["lengths"]["3"]["support"], 1);
+        assert_eq!(bad["scores"]["correct"], 1);
+        assert!(json["models"][0]["difference"].is_null());
+        assert_eq!(
+            json["worst"][0]["models"][1]["predicted"][0]["verdict"],
+            "type"
+        );
+        assert_eq!(
+            json["worst"][2]["models"][1]["not_found"][0]["text"],
+            "Paris Hilton"
+        );
+    }
+}
