@@ -67,7 +67,10 @@ impl Evaluate {
                 false => outermost(&sentence.entities),
             })
             .collect();
-        let pairs = gold.iter().map(Vec::as_slice).zip(mentions.iter().map(Vec::as_slice));
+        let pairs = gold
+            .iter()
+            .map(Vec::as_slice)
+            .zip(mentions.iter().map(Vec::as_slice));
         let all = threshold::sweep(pairs);
         let best = threshold::best(&all).context("nothing to sweep over")?;
         let row = |at: &threshold::Threshold| {
@@ -85,7 +88,10 @@ impl Evaluate {
         println!("threshold        P        R       F1");
         // A dozen rows tell the shape; the best one is always among them.
         let step = (all.len() / 12).max(1);
-        let shown = all.iter().enumerate().filter(|(index, at)| index % step == 0 || **at == best);
+        let shown = all
+            .iter()
+            .enumerate()
+            .filter(|(index, at)| index % step == 0 || **at == best);
         for (_, at) in shown {
             println!(
                 "{:9.4} {:8.2} {:8.2} {:8.2}{}",

@@ -102,10 +102,19 @@ fn table(cells: &[Cell], seeds: usize) -> String {
         true => "recipe".to_string(),
         false => cell.sets.join(" "),
     };
-    let width = cells.iter().map(|cell| label(cell).chars().count()).max().unwrap_or(0).max(8);
-    let mut lines = vec![format!("{:<width$} {:>15} {:>15} {:>15}", "setting", "P", "R", "F1")];
+    let width = cells
+        .iter()
+        .map(|cell| label(cell).chars().count())
+        .max()
+        .unwrap_or(0)
+        .max(8);
+    let mut lines = vec![format!(
+        "{:<width$} {:>15} {:>15} {:>15}",
+        "setting", "P", "R", "F1"
+    )];
     for cell in cells {
-        let column = |score: fn(&Counts) -> f64| spread(&cell.scores.iter().map(score).collect::<Vec<_>>());
+        let column =
+            |score: fn(&Counts) -> f64| spread(&cell.scores.iter().map(score).collect::<Vec<_>>());
         lines.push(format!(
             "{:<width$} {:>15} {:>15} {:>15}",
             label(cell),
@@ -128,7 +137,11 @@ fn spread(values: &[f64]) -> String {
         return format!("{:.2}", 100.0 * mean);
     }
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    format!("{:.2} ± {:.2}", 100.0 * mean, 100.0 * (squares / (count - 1.0)).sqrt())
+    format!(
+        "{:.2} ± {:.2}",
+        100.0 * mean,
+        100.0 * (squares / (count - 1.0)).sqrt()
+    )
 }
 
 #[cfg(test)]
@@ -140,7 +153,10 @@ mod tests {
         let grid = ["a.x=1,2".to_string(), "b=u/v,w".to_string()];
         let cells = product(&grid).unwrap();
         let sets: Vec<String> = cells.iter().map(|cell| cell.sets.join(" ")).collect();
-        assert_eq!(sets, ["a.x=1 b=u/v", "a.x=1 b=w", "a.x=2 b=u/v", "a.x=2 b=w"]);
+        assert_eq!(
+            sets,
+            ["a.x=1 b=u/v", "a.x=1 b=w", "a.x=2 b=u/v", "a.x=2 b=w"]
+        );
         assert_eq!(name(&cells[0].sets, 3), "a.x-1+b-u_v+seed-3");
         assert!(product(&["nonsense".to_string()]).is_err());
     }

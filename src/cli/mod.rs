@@ -1,5 +1,6 @@
 //! The command line: one file per verb.
 
+mod analyse;
 mod bench;
 mod data;
 mod devices;
@@ -37,6 +38,8 @@ enum Verb {
     Init(init::Init),
     /// Score a model on a corpus with gold entities.
     Evaluate(evaluate::Evaluate),
+    /// Explain why one model beats another: buckets, kinds of errors, confidence, worst sentences.
+    Analyse(analyse::Analyse),
     /// Find the entities in texts.
     Predict(predict::Predict),
     /// Look at, check, convert, split and make corpora.
@@ -88,6 +91,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Verb::Train(verb) => verb.run(),
         Verb::Init(verb) => verb.run(),
         Verb::Evaluate(verb) => verb.run(),
+        Verb::Analyse(verb) => verb.run(),
         Verb::Predict(verb) => verb.run(),
         Verb::Data(verb) => verb.run(),
         Verb::Devices(verb) => verb.run(),

@@ -13,14 +13,16 @@ pub struct Threshold {
 }
 
 /// Scores of every threshold that makes a difference, from the lowest (all mentions) up.
-pub fn sweep<'a>(
-    pairs: impl IntoIterator<Item = (&'a [Entity], &'a [Mention])>,
-) -> Vec<Threshold> {
+pub fn sweep<'a>(pairs: impl IntoIterator<Item = (&'a [Entity], &'a [Mention])>) -> Vec<Threshold> {
     let mut gold = 0;
     let mut judged: Vec<(f32, bool)> = Vec::new();
     for (entities, mentions) in pairs {
         gold += Counts::of(entities, &[]).gold;
-        judged.extend(mentions.iter().map(|mention| (mention.score, entities.contains(&mention.entity))));
+        judged.extend(
+            mentions
+                .iter()
+                .map(|mention| (mention.score, entities.contains(&mention.entity))),
+        );
     }
     judged.sort_by(|one, other| one.0.total_cmp(&other.0));
     let mut counts = Counts {
@@ -49,12 +51,13 @@ pub fn sweep<'a>(
 
 /// The threshold with the best F1; of equals the lowest.
 pub fn best(thresholds: &[Threshold]) -> Option<Threshold> {
-    thresholds.iter().copied().reduce(|best, next| {
-        match next.counts.f1() > best.counts.f1() {
+    thresholds
+        .iter()
+        .copied()
+        .reduce(|best, next| match next.counts.f1() > best.counts.f1() {
             true => next,
             false => best,
-        }
-    })
+        })
 }
 
 #[cfg(test)]
@@ -67,8 +70,18 @@ mod tests {
             entity: Entity::new(start, start + 1, "X"),
             score,
         };
-        let gold = [Entity::new(0, 1, "X"), Entity::new(1, 2, "X"), Entity::new(9, 10, "X")];
-        let found = [mention(0, 0.9), mention(1, 0.6), mention(2, 0.5), mention(3, 0.5), mention(4, 0.7)];
+        let gold = [
+            Entity::new(0, 1, "X"),
+            Entity::new(1, 2, "X"),
+            Entity::new(9, 10, "X"),
+        ];
+        let found = [
+            mention(0, 0.9),
+            mention(1, 0.6),
+            mention(2, 0.5),
+            mention(3, 0.5),
+            mention(4, 0.7),
+        ];
         let all = sweep([(&gold[..], &found[..])]);
         let scores: Vec<f32> = all.iter().map(|threshold| threshold.score).collect();
         assert_eq!(scores, [0.0, 0.6, 0.7, 0.9]);

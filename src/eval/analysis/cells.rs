@@ -7,12 +7,26 @@ use crate::eval::{Counts, Split};
 pub(super) struct Table {
     /// What it shows.
     pub title: String,
-    /// How to read it.
+    /// How to read it; may be empty.
     pub caption: String,
     /// The columns; where groups have names, the first is theirs.
     pub head: Vec<String>,
     /// The rows.
     pub groups: Vec<Group>,
+}
+
+impl Table {
+    /// True when a column has names and no numbers.
+    pub fn is_name(&self, column: usize) -> bool {
+        let named = self.groups.iter().any(|group| group.name.is_some());
+        let first = self.groups.first().and_then(|group| group.rows.first());
+        match (column.checked_sub(usize::from(named)), first) {
+            (Some(column), Some(row)) => {
+                row.get(column).is_some_and(|cell| cell.kind == Kind::Name)
+            }
+            _ => true,
+        }
+    }
 }
 
 /// Rows that belong together.
@@ -101,12 +115,12 @@ impl Cell {
         Self::new(format!("{} {arrow}", signed(points)), kind)
     }
 
-    /// A difference where less is better, so that the arrow alone would mislead.
+    /// A difference of shares where less is better, so that the arrow alone would mislead.
     pub fn fewer_is_better(value: Option<f64>) -> Self {
         let mut cell = Self::difference(value, false);
         match cell.kind {
-            Kind::Better(_) => cell.text.push_str(" better"),
-            Kind::Worse(_) => cell.text.push_str(" worse"),
+            Kind::Better(_) => cell.text.push_str(" less"),
+            Kind::Worse(_) => cell.text.push_str(" more"),
             _ => {}
         }
         cell
@@ -200,8 +214,8 @@ mod tests {
         ];
         let expected = expected.map(|(text, kind)| (text.to_owned(), kind));
         assert_eq!(cells, expected);
-        assert_eq!(Cell::fewer_is_better(Some(-0.03)).text, "−3.00 ▼ better");
-        assert_eq!(Cell::fewer_is_better(Some(0.03)).text, "+3.00 ▲ worse");
+        assert_eq!(Cell::fewer_is_better(Some(-0.03)).text, "−3.00 ▼ less");
+        assert_eq!(Cell::fewer_is_better(Some(0.03)).text, "+3.00 ▲ more");
         assert_eq!(Cell::difference(None, true).text, NOTHING);
     }
 

@@ -8,6 +8,12 @@ use super::{Analysis, Worst};
 
 const STYLE: &str = include_str!("report.css");
 
+/// How to read the tables of labels.
+const CONFUSION: &str = "Rows are gold labels, columns predicted ones on the same span; right ones are bold. (none): nothing was predicted on exactly that span, or nothing is gold there.";
+
+/// How to read the worst sentences.
+const WORST: &str = "The sentences with the most wrong predictions and missed entities of all models together. A box is an entity, its label below; boxes nest as entities do, and one that crosses another stands on a copy of the sentence. Dashed boxes with ✗ are wrong: borders (overlaps a missed entity), type (with the gold label) or spurious. What a model did not find stands below its sentence.";
+
 impl Analysis {
     /// The page.
     pub fn to_html(&self) -> String {
@@ -119,11 +125,7 @@ impl Analysis {
     }
 
     fn worst_sentences(&self, markup: &mut Markup) {
-        markup.leaf(
-            "p",
-            &[("class", "caption")],
-            "The sentences with the most wrong predictions and missed entities of all models together. A box is an entity, its label below; boxes nest as entities do, and one that crosses another stands on a copy of the sentence. Dashed boxes with ✗ are wrong: borders (overlaps a missed entity), type (with the gold label) or spurious. What a model did not find stands below its sentence.",
-        );
+        markup.leaf("p", &[("class", "caption")], WORST);
         for worst in &self.worst {
             markup.element("article", &[], |markup| self.worst_sentence(markup, worst));
         }
@@ -217,20 +219,31 @@ fn table(markup: &mut Markup, table: &Table) {
         ("role", "region"),
         ("aria-label", table.title.as_str()),
     ];
-    markup.leaf("p", &[("class", "caption")], &table.caption);
-    markup.element("div", &attributes, |markup| {
-        markup.element("table", &[], |markup| {
-            markup.element("thead", &[], |markup| {
-                markup.element("tr", &[], |markup| {
-                    for head in &table.head {
-                        markup.leaf("th", &[("scope", "col"), ("dir", "auto")], head);
-                    }
-                });
+    markup.element("figure", &[], |markup| {
+        if !table.caption.is_empty() {
+            markup.leaf("figcaption", &[], &table.caption);
+        }
+        markup.element("div", &attributes, |markup| {
+            markup.element("table", &[], |markup| {
+                markup.element("thead", &[], |markup| head(markup, table));
+                for group in &table.groups {
+                    markup.element("tbody", &[], |markup| rows(markup, group));
+                }
             });
-            for group in &table.groups {
-                markup.element("tbody", &[], |markup| rows(markup, group));
-            }
         });
+    });
+}
+
+fn head(markup: &mut Markup, table: &Table) {
+    markup.element("tr", &[], |markup| {
+        for (column, head) in table.head.iter().enumerate() {
+            let class = match table.is_name(column) {
+                true => "name",
+                false => "number",
+            };
+            let attributes = [("scope", "col"), ("class", class), ("dir", "auto")];
+            markup.leaf("th", &attributes, head);
+        }
     });
 }
 

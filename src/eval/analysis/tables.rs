@@ -36,9 +36,8 @@ impl Analysis {
         Table {
             title: "All entities".to_owned(),
             caption: format!(
-                "Strict scores in percent: span and label must both be right. Intervals hold 95 % of {} bootstrap resamples of the sentences, all models on the same draws. Difference: points of F1 to {}. p: two-sided; small means that the difference is hardly due to the choice of sentences.",
-                self.options.resamples,
-                self.standard().name
+                "Strict scores in percent: span and label must both be right. Intervals hold 95 % of {} bootstrap resamples of the sentences, all models on the same draws. Difference: points of F1 to the standard. p: two-sided; small means that the difference is hardly due to the choice of sentences.",
+                self.options.resamples
             ),
             head: strings(&[
                 "model",
@@ -100,9 +99,7 @@ impl Analysis {
         Table {
             title: "By attribute".to_owned(),
             caption: format!(
-                "F1 in percent of the entities in each bucket and, for all models but {}, the difference to it in points: {} Recall sorts gold entities into buckets, precision predicted ones. Label consistency: of the training entities with the same words, the share with the same label, 0 when unseen. Entity density: entities for each word of the sentence. Few gold entities make a difference uncertain.",
-                self.standard().name,
-                LEGEND
+                "F1 in percent of the entities in each bucket and, for all models but the standard, the difference to it in points: {LEGEND} Recall sorts gold entities into buckets, precision predicted ones. Label consistency: of the training entities with the same words, the share with the same label, 0 when unseen. Entity density: entities for each word of the sentence. Few gold entities make a difference uncertain."
             ),
             head,
             groups: groups.collect(),
@@ -135,7 +132,7 @@ impl Analysis {
         });
         Table {
             title: "Kinds of errors".to_owned(),
-            caption: "Boundary: a wrong prediction overlaps an entity the model missed, with other borders. Type: the borders of a missed entity, another label. Spurious: any other wrong prediction. Missed: no wrong prediction touches the entity. Rate: count in percent of the model's wrong predictions and missed entities (FP + FN); a model with fewer errors can have a higher rate, so look at the counts too.".to_owned(),
+            caption: "Boundary: a wrong prediction overlaps an entity the model missed, with other borders. Type: the borders of a missed entity, another label. Spurious: any other wrong prediction. Missed: no wrong prediction touches the entity. Rate: count in percent of the model's wrong predictions and missed entities (FP + FN). Difference: points of the rate to the standard; ▼ less and blue are a smaller share, ▲ more and orange a larger one. A model with fewer errors can have a larger share of one kind, so look at the counts too.".to_owned(),
             head: strings(&["kind", "model", "count", "FP + FN", "rate", "difference"]),
             groups: groups.collect(),
         }
@@ -201,7 +198,7 @@ impl Analysis {
         self.score_table("By length", "words", caption, groups.collect())
     }
 
-    /// Labels taken for others, a table for each model.
+    /// Labels a model took for others.
     pub(super) fn confusion_table(&self, model: &Model) -> Table {
         let labels: BTreeSet<Option<&str>> = model
             .confusion
@@ -236,7 +233,7 @@ impl Analysis {
         );
         Table {
             title: model.name.clone(),
-            caption: "Rows are gold labels, columns predicted ones on the same span; right ones are bold. (none): nothing was predicted on exactly that span, or nothing is gold there.".to_owned(),
+            caption: String::new(),
             head,
             groups: vec![Group {
                 name: None,
@@ -271,8 +268,7 @@ impl Analysis {
         Table {
             title: title.to_owned(),
             caption: format!(
-                "{caption} Scores in percent, the difference in points of F1 to {}: {LEGEND} Support: gold entities.",
-                self.standard().name
+                "{caption} Scores in percent, the difference in points of F1 to the standard: {LEGEND} Support: gold entities."
             ),
             head: strings(&[first, "model", "P", "R", "F1", "difference", "support"]),
             groups,

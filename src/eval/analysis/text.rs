@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Analysis;
-use super::cells::{Kind, Table};
+use super::cells::Table;
 
 impl fmt::Display for Analysis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -64,20 +64,12 @@ fn lines(table: &Table) -> Vec<String> {
         widths.max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..table.head.len()).map(width).collect();
-    let is_name = |column: usize| {
-        let first = table.groups.first().and_then(|group| group.rows.first());
-        let cell = |row: &Vec<super::cells::Cell>| {
-            let column = column.checked_sub(usize::from(named));
-            column.is_none_or(|column| row[column].kind == Kind::Name)
-        };
-        first.is_some_and(cell)
-    };
     let line = |cells: &[String]| -> String {
         let padded = cells
             .iter()
             .zip(&widths)
             .enumerate()
-            .map(|(column, (cell, &width))| match is_name(column) {
+            .map(|(column, (cell, &width))| match table.is_name(column) {
                 true => format!("{cell:width$}"),
                 false => format!("{cell:>width$}"),
             });

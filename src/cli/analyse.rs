@@ -1,0 +1,116 @@
+//! `nerzoo analyse`: why one model beats another.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use super::Place;
+use crate::data::{self, Format, Options, registry};
+use crate::error::Error;
+use crate::eval::analysis::{self, Analysis};
+use crate::eval::predictions;
+use crate::heads::zoo;
+use crate::text::{Mention, Sentence};
+use crate::{device, error};
+
+/// Arguments of `analyse`.
+#[derive(Debug, Args)]
+pub struct Analyse {
+    /// Training sentences: a file, or CORPUS:SPLIT such as wnut17:train.
+    #[arg(long, value_name = "FILE")]
+    train: String,
+    /// Gold sentences: a file, or CORPUS:SPLIT such as wnut17:test.
+    #[arg(long, value_name = "FILE")]
+    gold: String,
+    /// A name and the model's folder, or a file that `predict` wrote for the gold sentences; a bundle's other head
+    /// is FOLDER:seq or FOLDER:span.
+    #[arg(required = true, value_name = "NAME=MODEL_OR_PREDICTIONS")]
+    models: Vec<String>,
+    /// The model the others are compared with [default: the first].
+    #[arg(long, value_name = "NAME")]
+    standard: Option<String>,
+    /// The report; the same as JSON goes beside it.
+    #[arg(long, default_value = "report.html", value_name = "FILE")]
+    out: PathBuf,
+    /// Times the sentences are drawn anew for the confidence of differences.
+    #[arg(long, default_value_t = 1000)]
+    resamples: usize,
+    /// The same seed draws the same.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The files' format, when it is not recognised.
+    #[arg(long)]
+    format: Option<Format>,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Analyse {
+    /// Analyses, prints the tables and writes the report.
+    pub fn run(self) -> Result<ExitCode> {
+        let train = self.sentences(&self.train)?;
+        let gold = self.sentences(&self.gold)?;
+        let mut models = Vec::new();
+        for model in &self.models {
+            let Some((name, path)) = model.split_once('=') else {
+                bail!("{model}: write a name and a model, such as base=runs/base");
+            };
+            let found = self
+                .mentions(path, &gold)
+                .with_context(|| format!("model {name}"))?;
+            models.push((name.to_string(), found));
+        }
+        let options = analysis::Options {
+            resamples: self.resamples,
+            seed: self.seed,
+        };
+        let analysis = Analysis::new(&train, &gold, models, self.standard.as_deref(), options)?;
+        println!("{analysis}");
+        put(&self.out, &analysis.to_html())?;
+        let json = self.out.with_extension("json");
+        put(&json, &format!("{:#}\n", analysis.to_json()))?;
+        println!("\nwritten: {} and {}", self.out.display(), json.display());
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn sentences(&self, place: &str) -> Result<Vec<Sentence>> {
+        let path = Path::new(place);
+        if path.exists() {
+            let options = Options {
+                format: self.format,
+                ..Options::default()
+            };
+            return Ok(data::read(path, &options)?);
+        }
+        let Some((corpus, split)) = place.split_once(':') else {
+            bail!(
+                "{place}: no such file; a named corpus is written CORPUS:SPLIT, such as wnut17:test"
+            );
+        };
+        let roots = registry::roots(self.place.data.as_deref());
+        Ok(registry::find(corpus, &roots)?.load(split)?)
+    }
+
+    /// What a model finds, or what a file says it found.
+    fn mentions(&self, place: &str, gold: &[Sentence]) -> error::Result<Vec<Vec<Mention>>> {
+        let (path, head) = match place.rsplit_once(':') {
+            Some((path, head @ ("seq" | "span"))) => (Path::new(path), Some(head)),
+            _ => (Path::new(place), None),
+        };
+        if path.is_file() {
+            return predictions::read(path, gold);
+        }
+        let device = device::parse(&self.place.device)?;
+        let knobs = head
+            .map(|head| ("output".to_string(), head.into()))
+            .into_iter()
+            .collect();
+        zoo::load(path, &device, &knobs)?.tag(gold)
+    }
+}
+
+fn put(path: &Path, text: &str) -> Result<()> {
+    Ok(std::fs::write(path, text).map_err(|source| Error::io(path, source))?)
+}
