@@ -56,12 +56,12 @@ impl fmt::Display for Place {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The operating system refused a file operation.
-    #[error("{path}: {source}", path = .path.display())]
+    #[error("{path}: {said}", path = .path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        said: std::io::Error,
     },
     /// A corpus file says something that cannot be meant.
     #[error("{place}: {problem}")]
@@ -103,10 +103,10 @@ pub enum Error {
 
 impl Error {
     /// An I/O error with the path it is about.
-    pub fn io(path: impl AsRef<Path>, source: std::io::Error) -> Self {
+    pub fn io(path: impl AsRef<Path>, said: std::io::Error) -> Self {
         Self::Io {
             path: path.as_ref().to_path_buf(),
-            source,
+            said,
         }
     }
 

@@ -34,6 +34,7 @@ pub mod device;
 pub mod encoder;
 pub mod error;
 pub mod eval;
+pub mod files;
 pub mod heads;
 pub mod nn;
 pub mod predict;

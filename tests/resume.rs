@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use nerzoo::zoo::manifest::sha256;
+use nerzoo::files::sha256;
 
 const RECIPE: &str = r#"
 [data]

@@ -106,7 +106,6 @@ fn train(entry: &Entry, recipe: Recipe, out: &Path, device: &Device) -> Finished
         roots: Vec::new(),
         plain: true,
         silent: true,
-        half: false,
         command: "a test".into(),
         interrupter: Interrupter::new(),
     };
@@ -254,20 +253,8 @@ fn half_precision_finds_the_same() {
     let entry = &ZOO[0];
     let (name, device) = common::devices().remove(0);
     let out = folder.path().join("run");
-    let recipe = recipe(entry.name, &[], folder.path());
-    let launch = Launch {
-        recipe,
-        out: out.clone(),
-        resume: false,
-        device: device.clone(),
-        roots: Vec::new(),
-        plain: true,
-        silent: true,
-        half: true,
-        command: "a test".into(),
-        interrupter: Interrupter::new(),
-    };
-    let finished = (entry.train)(&launch).unwrap();
+    let recipe = recipe(entry.name, &["train.half=true".into()], folder.path());
+    let finished = train(entry, recipe, &out, &device);
     let loaded = zoo::load(&out, &device, &Default::default()).unwrap();
     let found = loaded.tag(&sentences()).unwrap();
     let expected = finished.tagger.tag(&sentences()).unwrap();

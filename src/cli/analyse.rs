@@ -102,7 +102,7 @@ impl Analyse {
         if path.is_file() {
             return predictions::read(path, gold);
         }
-        let device = device::parse(&self.place.device)?;
+        let device = device::parse(&self.place.on.device)?;
         let knobs = head
             .map(|head| ("output".to_string(), head.into()))
             .into_iter()

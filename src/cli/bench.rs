@@ -49,7 +49,7 @@ impl Bench {
         let bench = bench::Bench {
             recipe,
             roots: registry::roots(self.place.data.as_deref()),
-            device: device::parse(&self.place.device)?,
+            device: device::parse(&self.place.on.device)?,
             steps: self.steps.max(1),
         };
         let measured = match self.what {

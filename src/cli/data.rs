@@ -106,6 +106,9 @@ struct Convert {
     /// The scheme of a column file to write.
     #[arg(long, default_value = "iob2", value_name = "SCHEME")]
     into_scheme: Scheme,
+    /// Write over an existing file.
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     reading: Reading,
 }
@@ -149,6 +152,9 @@ struct Make {
     /// The same seed makes the same corpus.
     #[arg(long, default_value_t = make::Plan::default().seed)]
     seed: u64,
+    /// Write over existing files.
+    #[arg(long)]
+    force: bool,
 }
 
 impl Data {
@@ -170,7 +176,10 @@ impl Check {
         if let Some(name) = &self.expect {
             let dataset = registry::find(name, &registry::roots(self.data.as_deref()))?;
             let verification = registry::verify(&dataset)?;
-            println!("{verification}");
+            match self.json {
+                true => print_json(&serde_json::to_value(&verification)?)?,
+                false => println!("{verification}"),
+            }
             sound = verification.ok();
         }
         if !self.files.is_empty() {
@@ -202,6 +211,12 @@ impl Stats {
 
 impl Convert {
     fn run(self) -> Result<ExitCode> {
+        if self.to.exists() && !self.force {
+            bail!(
+                "{} exists; give another name, or --force to write over it",
+                self.to.display()
+            );
+        }
         let sentences = data::read(&self.from, &self.reading.options())?;
         let summary = write::to_file(&self.to, &sentences, self.into, self.into_scheme)?;
         println!(
@@ -213,7 +228,7 @@ impl Convert {
         );
         if summary.left_out > 0 {
             println!(
-                "{} entities cannot be said in this format and are left out; text_jsonl keeps everything",
+                "{} entities cannot be said in this format and are left out; tokens_jsonl keeps everything",
                 summary.left_out
             );
         }
@@ -262,6 +277,16 @@ impl Make {
             test: self.test,
             seed: self.seed,
         };
+        let taken = make::FILES
+            .iter()
+            .map(|name| self.out.join(name))
+            .find(|path| path.exists());
+        if let (Some(path), false) = (taken, self.force) {
+            bail!(
+                "{} exists; give another --out, or --force to write over it",
+                path.display()
+            );
+        }
         make::write(&self.out, plan)?;
         println!(
             "{} + {} + {} sentences written to {}",

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::json;
 
@@ -44,7 +44,7 @@ pub struct Evaluate {
 impl Evaluate {
     /// Prints the scores.
     pub fn run(self) -> Result<ExitCode> {
-        let device = device::parse(&self.place.device)?;
+        let device = device::parse(&self.place.on.device)?;
         let sentences = self.sentences()?;
         let tagger = zoo::load(&self.model, &device, &self.answer.knobs())?;
         if self.sweep_threshold {
@@ -114,6 +114,9 @@ impl Evaluate {
                 ..Options::default()
             };
             return Ok(data::read(&path, &options)?);
+        }
+        if self.corpus.contains(['/', '.']) {
+            bail!("{}: no such file", path.display());
         }
         let roots = registry::roots(self.place.data.as_deref());
         Ok(registry::find(&self.corpus, &roots)?.load(&self.split)?)

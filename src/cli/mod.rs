@@ -50,9 +50,9 @@ enum Verb {
     Bench(bench::Bench),
 }
 
-/// Where things run and where corpora are.
+/// Where things run.
 #[derive(Debug, Args)]
-struct Place {
+struct On {
     /// auto, cpu, ndarray, and in builds with the feature: vulkan[:n], wgpu[:n], cuda[:n].
     #[arg(
         long,
@@ -61,6 +61,13 @@ struct Place {
         value_name = "DEVICE"
     )]
     device: String,
+}
+
+/// Where things run and where corpora are.
+#[derive(Debug, Args)]
+struct Place {
+    #[command(flatten)]
+    on: On,
     /// A folder with corpora by name; looked in before NERZOO_DATA and ./datasets.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,

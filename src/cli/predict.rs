@@ -10,7 +10,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
-use super::{Answer, Place};
+use super::{Answer, On};
 use crate::data::{self, Format, Options, words};
 use crate::device;
 use crate::error::Error;
@@ -39,7 +39,7 @@ pub struct Predict {
     #[command(flatten)]
     answer: Answer,
     #[command(flatten)]
-    place: Place,
+    on: On,
 }
 
 /// One line of input: a sentence, or why it is none.
@@ -48,7 +48,7 @@ type Item = std::result::Result<Sentence, String>;
 impl Predict {
     /// Tags everything; the exit code tells whether every line was understood.
     pub fn run(self) -> Result<ExitCode> {
-        let device = device::parse(&self.place.device)?;
+        let device = device::parse(&self.on.device)?;
         let items = self.items()?;
         let tagger = zoo::load(&self.model, &device, &self.answer.knobs())?;
         let bar = self.progress_bar();
@@ -197,8 +197,8 @@ impl Predict {
         if self.is_stdin() || !std::io::stderr().is_terminal() {
             return ProgressBar::hidden();
         }
-        let lines =
-            std::fs::read(&self.file).map_or(0, |bytes| bytes.split(|byte| *byte == b'\n').count());
+        let file = std::fs::File::open(&self.file).map(BufReader::new);
+        let lines = file.map_or(0, |reader| reader.split(b'\n').count());
         let style =
             ProgressStyle::with_template("{bar:40} {pos}/{len} texts  {per_sec}  {eta} left")
                 .unwrap_or_else(|_| ProgressStyle::default_bar());
@@ -210,14 +210,17 @@ impl Predict {
 fn parse_json(line: &str) -> Item {
     let value: Value =
         serde_json::from_str(line).map_err(|problem| format!("not JSON: {problem}"))?;
-    if let Some(text) = value["text"].as_str() {
+    let text = value["text"].as_str();
+    let Some(tokens) = value["tokens"].as_array() else {
+        let text = text.ok_or("needs a `text` (a string) or `tokens` (a list of strings)")?;
         return Ok(words::sentence(text, Default::default()));
-    }
-    let tokens = value["tokens"]
-        .as_array()
-        .ok_or("needs a `text` (a string) or `tokens` (a list of strings)")?;
+    };
     let tokens: Option<Vec<&str>> = tokens.iter().map(Value::as_str).collect();
-    Ok(Sentence::from_words(
-        tokens.ok_or("`tokens` has something that is no string")?,
-    ))
+    let tokens = tokens.ok_or("`tokens` has something that is no string")?;
+    // Given both, the words are the tokens, and the offsets count in the text.
+    match text {
+        Some(text) => words::align(text, &tokens)
+            .ok_or("the `tokens` do not stand in the `text` in this order".into()),
+        None => Ok(Sentence::from_words(tokens)),
+    }
 }

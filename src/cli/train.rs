@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use burn::train::Interrupter;
@@ -41,7 +42,7 @@ pub struct Train {
     /// Plain lines of progress even on a terminal.
     #[arg(long)]
     plain: bool,
-    /// Write the final weights in half precision.
+    /// Write the final weights in half precision; the same as --set train.half=true.
     #[arg(long)]
     half: bool,
     #[command(flatten)]
@@ -70,8 +71,9 @@ impl Train {
             let mentions = finished.tagger.tag(std::slice::from_ref(&sentence))?;
             println!("\n{}", bracketed(&sentence, &mentions[0]));
         }
+        let program = std::env::args().next().unwrap_or_else(|| "nerzoo".into());
         println!(
-            "\nmodel, scores and curves are in {}\ntry it: echo 'some text' | nerzoo predict --model {} -",
+            "\nmodel, scores and curves are in {}\ntry it: echo 'some text' | {program} predict --model {} -",
             out.display(),
             out.display()
         );
@@ -86,17 +88,17 @@ impl Train {
         resume: bool,
         interrupter: &Interrupter,
     ) -> Result<Finished> {
-        let recipe = Recipe::read(&self.recipe, sets)?;
+        let mut recipe = Recipe::read(&self.recipe, sets)?;
+        recipe.train.half |= self.half;
         let entry = zoo::find(recipe.head_name())?;
         let launch = Launch {
             recipe,
             out: out.to_path_buf(),
             resume,
-            device: device::parse(&self.place.device)?,
+            device: device::parse(&self.place.on.device)?,
             roots: registry::roots(self.place.data.as_deref()),
             plain: self.plain || !std::io::stdout().is_terminal(),
             silent: false,
-            half: self.half,
             command: self.command(sets),
             interrupter: interrupter.clone(),
         };
@@ -126,12 +128,11 @@ impl Train {
 
     /// The command as a person would type it, without the paths of this machine.
     fn command(&self, sets: &[String]) -> String {
-        let file = self
-            .recipe
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy();
-        let mut command = format!("nerzoo train model-zoo/recipes/{file}");
+        let recipe = match self.recipe.is_relative() {
+            true => self.recipe.as_os_str(),
+            false => self.recipe.file_name().unwrap_or_default(),
+        };
+        let mut command = format!("nerzoo train {}", recipe.display());
         for set in sets {
             command += &format!(" --set '{set}'");
         }
@@ -139,12 +140,16 @@ impl Train {
     }
 }
 
-/// Ctrl-C and SIGTERM end the run after the current step, with a checkpoint; a second one ends it at once.
+/// Ctrl-C and SIGTERM end the run after the current step, with a checkpoint; a second one ends it at once. Some
+/// programs signal both the process and its group, so what follows within a second is the same request.
 fn stop_on_signals(interrupter: &Interrupter) -> Result<()> {
     let interrupter = interrupter.clone();
+    let mut first: Option<Instant> = None;
     ctrlc::set_handler(move || {
-        if interrupter.should_stop() {
-            std::process::exit(130);
+        match first {
+            Some(first) if first.elapsed() < Duration::from_secs(1) => return,
+            Some(_) => std::process::exit(130),
+            None => first = Some(Instant::now()),
         }
         eprintln!("stopping after this step (again to stop at once) ...");
         interrupter.stop(Some("asked to stop"));

@@ -124,7 +124,7 @@ fn scan_file(file: &Path, options: &Options) -> Result<(Format, Collector)> {
 fn unreadable(file: &Path, error: Error) -> Problem {
     let (place, message) = match error {
         Error::Data { place, problem } => (place, problem),
-        Error::Io { path, source } => (Place::file(path), source.to_string()),
+        Error::Io { path, said } => (Place::file(path), said.to_string()),
         other => (Place::file(file), other.to_string()),
     };
     Problem {

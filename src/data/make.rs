@@ -12,6 +12,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
+use crate::files::replace;
 use crate::text::{Entity, Sentence};
 
 /// The grammar's text.
@@ -77,14 +78,7 @@ pub fn corpus(plan: Plan) -> [Vec<Sentence>; 3] {
 pub fn write(folder: &Path, plan: Plan) -> Result<()> {
     std::fs::create_dir_all(folder).map_err(|error| Error::io(folder, error))?;
     for (name, split) in FILES.iter().zip(corpus(plan)) {
-        let path = folder.join(name);
-        let partial = folder.join(format!(".{name}.partial"));
-        let written =
-            std::fs::write(&partial, lines(&split)).and_then(|()| std::fs::rename(&partial, &path));
-        if let Err(error) = written {
-            let _ = std::fs::remove_file(&partial);
-            return Err(Error::io(&path, error));
-        }
+        replace(&folder.join(name), lines(&split).as_bytes())?;
     }
     Ok(())
 }

@@ -121,7 +121,7 @@ pub fn sentence(text: &str, segmentation: Segmentation) -> Sentence {
 
 /// A sentence from words that stand in this order in the text, with only white space between them; `None` when
 /// they do not.
-pub(super) fn align(text: &str, words: &[&str]) -> Option<Sentence> {
+pub(crate) fn align(text: &str, words: &[&str]) -> Option<Sentence> {
     let (mut rest, mut characters) = (text, 0);
     let mut aligned = Vec::with_capacity(words.len());
     for word in words {

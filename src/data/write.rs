@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use super::bio::{self, Scheme};
 use super::{Format, words};
 use crate::error::{Error, Result};
+use crate::files::replace;
 use crate::text::{Misaligned, Sentence};
 
 /// What went into a file.
@@ -68,7 +69,7 @@ pub fn to_file(
 ) -> Result<Summary> {
     let mut content = Vec::new();
     let summary = write(&mut content, sentences, format, scheme)?;
-    std::fs::write(path, content).map_err(|source| Error::io(path, source))?;
+    replace(path, &content)?;
     Ok(summary)
 }
 

@@ -27,8 +27,7 @@ pub fn read(path: &Path, gold: &[Sentence]) -> Result<Vec<Vec<Mention>>> {
     let bytes = std::fs::read(path).map_err(|source| Error::io(path, source))?;
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
     let mut predictions = Vec::with_capacity(gold.len());
-    let mut off: Option<(usize, String)> = None; // the first span off word borders
-    let mut count = 0;
+    let mut off_words = Vec::new(); // line and problem of spans that are none of words
     for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
         let at = |problem: String| Error::data(Place::line(path, index + 1), problem);
         let line = std::str::from_utf8(line)
@@ -47,10 +46,7 @@ pub fn read(path: &Path, gold: &[Sentence]) -> Result<Vec<Vec<Mention>>> {
         for mention in record.mentions().map_err(at)? {
             match mention {
                 Ok(mention) => mentions.push(mention),
-                Err(problem) => {
-                    count += 1;
-                    off.get_or_insert((index + 1, problem));
-                }
+                Err(problem) => off_words.push((index + 1, problem)),
             }
         }
         predictions.push(mentions);
@@ -63,19 +59,24 @@ pub fn read(path: &Path, gold: &[Sentence]) -> Result<Vec<Vec<Mention>>> {
         );
         return Err(Error::data(Place::file(path), problem));
     }
-    match off {
+    match off_words.first() {
         None => Ok(predictions),
         Some((line, problem)) => {
-            let more = match count - 1 {
-                0 => String::new(),
-                more => format!(" (and {more} more like it)"),
-            };
-            let problem = format!(
-                "{problem}{more}; give the model's folder instead of this file, or predict records of `tokens`, so that its words are the gold ones"
-            );
-            Err(Error::data(Place::line(path, line), problem))
+            let problem = other_words(problem, off_words.len() - 1);
+            Err(Error::data(Place::line(path, *line), problem))
         }
     }
+}
+
+/// What to do about spans that are none of words: the first of them, and how many more.
+fn other_words(problem: &str, more: usize) -> String {
+    let more = match more {
+        0 => String::new(),
+        more => format!(" (and {more} more like it)"),
+    };
+    format!(
+        "{problem}{more}; give the model's folder instead of this file, or predict records of `tokens`, so that its words are the gold ones"
+    )
 }
 
 /// A line, checked to be about the gold sentence.

@@ -84,7 +84,7 @@ pub fn find(name: &str) -> Result<&'static Entry> {
         let names: Vec<&str> = ZOO.iter().map(|entry| entry.name).collect();
         let hint = match nearest(name, names.iter().copied()) {
             Some(near) => format!("; did you mean {near:?}?"),
-            None => String::new(),
+            None => ".".into(),
         };
         Error::Config(format!(
             "there is no head {name:?}{hint} The zoo has: {}",
@@ -96,7 +96,14 @@ pub fn find(name: &str) -> Result<&'static Entry> {
 /// A model from its folder: a finished one, or a run's best checkpoint. `knobs` replace those it was trained with.
 pub fn load(path: &Path, device: &Device, knobs: &Knobs) -> Result<Box<dyn Tagger>> {
     let folder = bundle::folder_of(path);
-    let entry = find(&bundle::Config::read(&folder)?.head)?;
+    let head = bundle::Config::read(&folder)?.head;
+    if knobs.contains_key("output") && !head.contains('+') {
+        return Err(Error::Config(format!(
+            "{} has one head only, {head}; choosing between seq and span is for models that bundle two",
+            folder.display()
+        )));
+    }
+    let entry = find(&head)?;
     match folder.join(crate::zoo::manifest::FILE).is_file() {
         true => (entry.load)(&folder, device, knobs),
         false => (entry.load_checkpoint)(&folder, device, knobs),

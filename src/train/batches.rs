@@ -16,8 +16,6 @@ use crate::encoder::pieces::{Encoded, Pieces};
 use crate::heads::Head;
 use crate::text::{Entity, Labels, Sentence};
 
-/// Batches that are sorted together: enough for even lengths, few enough to stay random.
-const POOL: usize = 32;
 /// Batches prepared ahead.
 const AHEAD: usize = 4;
 
@@ -62,6 +60,8 @@ pub struct Kitchen<H: Head> {
     pub labels: Labels,
     /// Sentences a batch.
     pub batch: usize,
+    /// Batches sorted by length together.
+    pub bucket: usize,
     /// Seed of the run.
     pub seed: u64,
     /// Epochs with the encoder frozen.
@@ -85,7 +85,7 @@ impl<H: Head> Kitchen<H> {
         let mut random = ChaCha8Rng::seed_from_u64(mix(self.seed, epoch as u64));
         order.shuffle(&mut random);
         let mut batches: Vec<Vec<usize>> = order
-            .chunks_mut(self.batch * POOL)
+            .chunks_mut(self.batch * self.bucket.max(1))
             .flat_map(|pool| {
                 pool.sort_by_key(length);
                 pool.chunks(self.batch)
@@ -227,6 +227,7 @@ impl<H: Head> DataLoader<Batch<H::Gold>> for Loader<H> {
             head: kitchen.head.clone(),
             labels: kitchen.labels.clone(),
             batch: kitchen.batch,
+            bucket: kitchen.bucket,
             seed: kitchen.seed,
             freeze_encoder: kitchen.freeze_encoder,
         })))
@@ -254,6 +255,7 @@ mod tests {
             head: Default::default(),
             labels: Labels::new(["X"]),
             batch: 8,
+            bucket: 8,
             seed: 3,
             freeze_encoder: 1,
         }))

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::batches::Loader;
 use super::corpus::Corpus;
-use super::optimizer::{gradient_norm, optimizer, scheduler};
+use super::optimizer::{optimizer, scheduler};
 use super::recipe::Recipe;
 use super::run::Run;
 use crate::error::Result;
@@ -118,8 +118,7 @@ pub fn train<H: Head>(bench: &Bench) -> Result<Measured> {
             let Ok(batch) = batch else { continue };
             sentences += batch.sentences.len();
             let output = learner.train_step(batch);
-            let norm = gradient_norm(&learner.model(), &output.grads);
-            scale.set((settings.clip / (norm + 1e-6)).min(1.0) as f32);
+            scale.clip(&learner.model(), &output.grads, 1, settings.clip);
             learner.lr_step();
             learner.optimizer_step(output.grads);
             steps += 1;

@@ -42,8 +42,6 @@ pub struct Launch {
     pub plain: bool,
     /// No output at all.
     pub silent: bool,
-    /// Weights of the bundle in half precision.
-    pub half: bool,
     /// The command line, for the card.
     pub command: String,
     /// Stops the run when asked.
@@ -73,7 +71,9 @@ pub fn launch<H: Head>(launch: &Launch) -> Result<Finished> {
     fs::create_dir_all(&launch.out).map_err(|source| Error::io(&launch.out, source))?;
     let _lock = Lock::take(&launch.out)?;
     let state = enter(launch, &run.recipe)?;
-    run.write_description(&launch.out)?;
+    if state.is_none() {
+        run.write_description(&launch.out)?;
+    }
     let state = run.train(launch, state)?;
     run.finish(launch, state)
 }
@@ -182,14 +182,14 @@ impl<H: Head> Run<H> {
             training = training.renderer(Box::new(Quiet));
         }
         let result = training.launch(learner);
+        let state = strategy.state.lock().expect("no other thread").clone();
+        state.curves.write(&launch.out)?;
         if let Some(problem) = strategy.problem.lock().expect("no other thread").take() {
             return Err(problem);
         }
         if let Some(problem) = result.error {
             return Err(Error::Training(problem.to_string()));
         }
-        let state = strategy.state.lock().expect("no other thread").clone();
-        state.curves.write(&launch.out)?;
         if result.interrupted.is_some() && !state.finished {
             return Err(Error::Interrupted(format!(
                 "stopped after step {}; everything up to there is saved, go on with --resume --out {}",
@@ -264,7 +264,7 @@ impl<H: Head> Run<H> {
                 recipe: self.recipe.to_toml()?,
                 metrics,
                 card,
-                half: launch.half,
+                half: self.recipe.train.half,
             },
         )?;
         Ok(Finished {

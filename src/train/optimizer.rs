@@ -26,9 +26,24 @@ impl GradientScale {
         Self(Arc::new(AtomicU32::new(1f32.to_bits())))
     }
 
-    /// Sets the factor.
-    pub fn set(&self, factor: f32) {
+    fn set(&self, factor: f32) {
         self.0.store(factor.to_bits(), Ordering::Relaxed);
+    }
+
+    /// Sets the factor that averages `gathered` gradients and shortens them to `longest` (0: no limit).
+    pub fn clip<M: Module>(
+        &self,
+        model: &M,
+        gradients: &GradientsParams,
+        gathered: usize,
+        longest: f64,
+    ) {
+        let mut factor = 1.0 / gathered as f64;
+        if longest > 0.0 {
+            let norm = factor * gradient_norm(model, gradients);
+            factor *= (longest / (norm + 1e-6)).min(1.0);
+        }
+        self.set(factor as f32);
     }
 
     fn get(&self) -> f32 {
@@ -254,7 +269,7 @@ pub fn scheduler(train: &Train, total: usize) -> ModuleLrScheduler {
 }
 
 /// The length of all gradients together.
-pub fn gradient_norm<M: Module>(model: &M, gradients: &GradientsParams) -> f64 {
+fn gradient_norm<M: Module>(model: &M, gradients: &GradientsParams) -> f64 {
     struct Norm<'a> {
         gradients: &'a GradientsParams,
         squares: f64,

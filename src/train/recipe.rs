@@ -124,6 +124,9 @@ pub struct Train {
     pub epochs: usize,
     /// Sentences a batch.
     pub batch: usize,
+    /// So many batches of random sentences are sorted by length together before they are cut: more means less
+    /// padding, but batches of short sentences teach less a step. 1 for no sorting.
+    pub bucket: usize,
     /// Batches whose gradients are averaged into one step.
     pub accumulate: usize,
     /// Highest learning rate.
@@ -143,6 +146,8 @@ pub struct Train {
     pub freeze_encoder: usize,
     /// Epochs without a better dev F1 after which training stops. 0 for never.
     pub patience: usize,
+    /// Write the final weights in half precision.
+    pub half: bool,
     /// Minutes between checkpoints inside an epoch; there is always one at its end.
     pub checkpoint_minutes: f64,
     /// Seconds between lines of progress when the output is no terminal.
@@ -155,6 +160,7 @@ impl Default for Train {
             seed: 1,
             epochs: 20,
             batch: 16,
+            bucket: 8,
             accumulate: 1,
             learning_rate: 5e-5,
             head_learning_rate: None,
@@ -164,6 +170,7 @@ impl Default for Train {
             clip: 1.0,
             freeze_encoder: 0,
             patience: 0,
+            half: false,
             checkpoint_minutes: 5.0,
             report_seconds: 10.0,
         }
@@ -285,6 +292,18 @@ impl Recipe {
             }
             _ => {}
         }
+        let files = !self.data.dev.is_empty() || !self.data.test.is_empty();
+        if self.data.corpus.is_some() && (files || self.data.options != data::Options::default()) {
+            return fail(
+                "a named corpus brings its own dev and test files and reading options; to use others, name the \
+                 training files in data.train instead of data.corpus",
+            );
+        }
+        if self.encoder.pretrained.is_none() && self.encoder.dropout.is_some() {
+            return fail(
+                "encoder.dropout is for pretrained encoders; a fresh one has encoder.scratch.dropout",
+            );
+        }
         if self.encoder.pretrained.is_some() && self.encoder.scratch.is_some() {
             return fail("[encoder] has both pretrained and scratch; keep one");
         }
@@ -307,11 +326,16 @@ impl Recipe {
 }
 
 fn from_table<T: DeserializeOwned>(table: Table, origin: &str) -> Result<T> {
-    Value::Table(table)
-        .try_into()
-        .map_err(|problem: toml::de::Error| {
-            Error::Config(format!("{origin}: {}", explain(problem.message())))
-        })
+    serde_path_to_error::deserialize(Value::Table(table)).map_err(|problem| {
+        let key = match problem.path().to_string() {
+            path if path == "." => String::new(),
+            path => format!("{path}: "),
+        };
+        Error::Config(format!(
+            "{origin}: {key}{}",
+            explain(problem.inner().message())
+        ))
+    })
 }
 
 /// Adds the nearest known key to serde's "unknown field `x`, expected one of `a`, `b`".

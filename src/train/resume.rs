@@ -65,20 +65,26 @@ struct Pending {
 }
 
 impl Checkpoints {
-    /// The checkpoints of the run in `run`; leftovers of a crash are cleared away.
+    /// The checkpoints of the run in `run`, for looking at them: another process may be writing there.
+    pub fn at(run: &Path) -> Self {
+        Self {
+            folder: run.join("checkpoints"),
+            pending: Arc::default(),
+        }
+    }
+
+    /// The same for the process that holds the run's lock: leftovers of a crash are cleared away.
     pub fn open(run: &Path) -> Result<Self> {
-        let folder = run.join("checkpoints");
-        fs::create_dir_all(&folder).map_err(|source| Error::io(&folder, source))?;
-        for entry in fs::read_dir(&folder).map_err(|source| Error::io(&folder, source))? {
-            let path = entry.map_err(|source| Error::io(&folder, source))?.path();
+        let checkpoints = Self::at(run);
+        let folder = &checkpoints.folder;
+        fs::create_dir_all(folder).map_err(|source| Error::io(folder, source))?;
+        for entry in fs::read_dir(folder).map_err(|source| Error::io(folder, source))? {
+            let path = entry.map_err(|source| Error::io(folder, source))?.path();
             if name(&path).starts_with("partial-") {
                 fs::remove_dir_all(&path).map_err(|source| Error::io(&path, source))?;
             }
         }
-        Ok(Self {
-            folder,
-            pending: Arc::default(),
-        })
+        Ok(checkpoints)
     }
 
     /// The folder of the checkpoint after a step.
@@ -89,6 +95,9 @@ impl Checkpoints {
     /// The newest checkpoint whose files are all there and unchanged; damaged ones are named in the log and
     /// passed over.
     pub fn newest(&self) -> Result<Option<State>> {
+        if !self.folder.is_dir() {
+            return Ok(None);
+        }
         let mut folders: Vec<PathBuf> = fs::read_dir(&self.folder)
             .map_err(|source| Error::io(&self.folder, source))?
             .filter_map(|entry| entry.ok().map(|entry| entry.path()))

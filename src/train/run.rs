@@ -109,6 +109,7 @@ impl<H: Head> Run<H> {
             head: self.head.clone(),
             labels: self.corpus.labels.clone(),
             batch,
+            bucket: self.recipe.train.bucket,
             seed: self.recipe.train.seed,
             freeze_encoder: self.recipe.train.freeze_encoder,
         }

@@ -19,7 +19,7 @@ use burn::train::{
 
 use super::batches::{Loader, mix};
 use super::curves::Point;
-use super::optimizer::{GradientScale, gradient_norm};
+use super::optimizer::GradientScale;
 use super::progress::Reporter;
 use super::recipe::Train;
 use super::resume::{Checkpoints, State};
@@ -119,7 +119,7 @@ impl<H: Head> Session<'_, H> {
         self.train_epoch(train);
         self.report(LearnerEvent::EndSplit(epoch));
         if self.interrupter.should_stop() {
-            return;
+            return self.save_if_sound();
         }
         let dev = self.settings.has_dev.then(|| self.validate(epoch, valid));
         self.report(LearnerEvent::EndEpoch(epoch));
@@ -127,6 +127,20 @@ impl<H: Head> Session<'_, H> {
         self.interrupter.fail_on_error(flushed);
         if !self.interrupter.should_stop() {
             self.close_epoch(dev);
+        }
+        // Stopped inside validation, the epoch is saved with all its batches done: resuming validates again.
+        self.save_if_sound();
+    }
+
+    /// A checkpoint, unless the run ended in an error.
+    fn save_if_sound(&mut self) {
+        let problem = self
+            .settings
+            .problem
+            .lock()
+            .expect("no other thread")
+            .is_some();
+        if !problem && self.interrupter.error().is_none() {
             self.save();
         }
     }
@@ -183,11 +197,12 @@ impl<H: Head> Session<'_, H> {
                 iteration,
                 Some(rate),
             )));
-            if step_now && !last && (self.is_due() || self.interrupter.should_stop()) {
-                self.save();
-            }
-            if self.interrupter.should_stop() {
+            // Gathered gradients are not saved, so a stop waits for the step they go into.
+            if step_now && self.interrupter.should_stop() {
                 return;
+            }
+            if step_now && !last && self.is_due() {
+                self.save();
             }
         }
     }
@@ -210,12 +225,10 @@ impl<H: Head> Session<'_, H> {
             }
             accumulator.grads()
         };
-        let mut scale = 1.0 / gathered as f64;
-        if settings.train.clip > 0.0 {
-            let norm = scale * gradient_norm(&self.learner.model(), &gradients);
-            scale *= (settings.train.clip / (norm + 1e-6)).min(1.0);
-        }
-        settings.scale.set(scale as f32);
+        let model = self.learner.model();
+        settings
+            .scale
+            .clip(&model, &gradients, gathered, settings.train.clip);
         self.learner.lr_step();
         self.learner.optimizer_step(gradients);
         self.state.step += 1;
@@ -231,10 +244,21 @@ impl<H: Head> Session<'_, H> {
             Ok(Some(state)) => format!("the checkpoint after step {} is kept", state.step),
             _ => "no checkpoint was written yet".into(),
         };
+        let texts = &self.settings.loader.kitchen().corpus.sentences;
         let message = format!(
-            "the loss became {loss} in epoch {}, batch {} (after step {}), sentences {sentences:?}; {kept}. \
-             Lower train.learning_rate, raise train.warm_up, or look at those sentences",
-            self.state.epoch, self.state.batch, self.state.step,
+            "the loss became {loss} in epoch {}, batch {} (after step {}); {kept}. Lower train.learning_rate, raise \
+             train.warm_up, or look at the batch: training sentences [{}], the first of them {:?}",
+            self.state.epoch,
+            self.state.batch,
+            self.state.step,
+            sentences
+                .iter()
+                .map(|index| (index + 1).to_string())
+                .collect::<Vec<_>>()
+                .join(", "),
+            sentences
+                .first()
+                .map_or("", |index| texts[*index].text.as_str()),
         );
         *self.settings.problem.lock().expect("no other thread") = Some(Error::Training(message));
         self.interrupter.stop(Some("the loss is not a number"));
@@ -298,6 +322,11 @@ impl<H: Head> Session<'_, H> {
         let train = &self.settings.train;
         let f1 = dev.map(|(_, counts)| counts.f1());
         state.seconds = self.seconds_before + self.started.elapsed().as_secs_f64();
+        let before = state
+            .curves
+            .points
+            .last()
+            .map_or(0.0, |point| point.seconds);
         state.curves.push(Point {
             epoch: state.epoch,
             step: state.step,
@@ -308,7 +337,7 @@ impl<H: Head> Session<'_, H> {
             dev_f1: f1,
             learning_rate: self.learner.lr_current().base(),
             seconds: state.seconds,
-            sentences_per_second: (state.epoch * state.loss_sentences) as f64 / state.seconds,
+            sentences_per_second: state.loss_sentences as f64 / (state.seconds - before).max(1e-9),
         });
         // Without a dev set the newest checkpoint is the one to keep.
         if f1.is_none_or(|f1| f1 > state.best_f1 || state.best_step == 0) {

@@ -165,7 +165,14 @@ pub fn save_weights<M: Module>(model: &M, path: &Path, half: bool) -> Result<()>
         .with_to_adapter(FloatCastAdapter::to(precision));
     model
         .save_into(&mut store)
-        .map_err(|problem| Error::bundle(path, problem.to_string()))
+        .map_err(|problem| Error::bundle(path, problem.to_string()))?;
+    // The store's scratch file is private to its owner; a model is as readable as the files beside it.
+    if let Some(other) = path.parent().map(|folder| folder.join("config.json"))
+        && let Ok(about) = fs::metadata(&other)
+    {
+        fs::set_permissions(path, about.permissions()).map_err(|source| Error::io(path, source))?;
+    }
+    Ok(())
 }
 
 /// Reads weights of either precision; any that is missing, left over or misshapen is an error.
@@ -198,7 +205,7 @@ pub fn load_checkpoint<H: Head>(
     device: &Device,
     knobs: &Knobs,
 ) -> Result<ModelTagger<H>> {
-    let checkpoints = Checkpoints::open(run)?;
+    let checkpoints = Checkpoints::at(run);
     let Some(state) = checkpoints.newest()? else {
         return Err(Error::bundle(
             run,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::VARIABLE;
 use crate::data::{Format, Options};
@@ -62,7 +62,7 @@ pub struct Split {
 }
 
 /// How many sentences and entities there are, as far as it is known.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Count {
     /// Sentences.

@@ -1,15 +1,15 @@
 //! Are the files the ones we know? Counts and hashes against those recorded in `dataset.toml`.
 
 use std::fmt;
-use std::path::Path;
 
-use sha2::{Digest, Sha256};
+use serde::Serialize;
 
 use super::{Count, Dataset};
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::files::sha256;
 
 /// What was counted in a split's files.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Checked {
     /// The split.
     pub split: String,
@@ -22,7 +22,7 @@ pub struct Checked {
 }
 
 /// The result of [`verify`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verification {
     /// The dataset.
     pub name: String,
@@ -65,14 +65,6 @@ pub fn verify(dataset: &Dataset) -> Result<Verification> {
         name: dataset.name.clone(),
         splits,
     })
-}
-
-fn sha256(path: &Path) -> Result<String> {
-    let bytes = std::fs::read(path).map_err(|error| Error::io(path, error))?;
-    Ok(Sha256::digest(&bytes)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect())
 }
 
 impl Checked {
@@ -186,7 +178,7 @@ mod tests {
 
     #[test]
     fn the_quickstart_is_as_recorded() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("datasets");
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("datasets");
         let verification = verify(&find("quickstart", &[root]).unwrap()).unwrap();
         assert!(verification.ok(), "{verification}");
     }

@@ -96,7 +96,9 @@ fn boxed(markup: &mut Markup, sentence: &Sentence, bracket: &Bracket, inner: &[B
         Some(_) => "entity wrong",
         None => "entity",
     };
-    markup.element("span", &[("class", class)], |markup| {
+    // A box is higher than those inside it, or their borders would lie on each other.
+    let style = format!("--inside:{}", height(inner).min(4));
+    markup.element("span", &[("class", class), ("style", &style)], |markup| {
         words(markup, sentence, bracket.span, inner);
         markup.element("sub", &[], |markup| {
             markup.leaf("bdi", &[], &bracket.label);
@@ -106,6 +108,18 @@ fn boxed(markup: &mut Markup, sentence: &Sentence, bracket: &Bracket, inner: &[B
             }
         });
     });
+}
+
+/// How many of the sorted brackets lie in each other at most.
+fn height(mut brackets: &[Bracket]) -> usize {
+    let mut highest = 0;
+    while let Some((first, rest)) = brackets.split_first() {
+        let inside = |inner: &&Bracket| inner.span.start < first.span.end;
+        let (inner, after) = rest.split_at(rest.iter().take_while(inside).count());
+        highest = highest.max(1 + height(inner));
+        brackets = after;
+    }
+    highest
 }
 
 #[cfg(test)]
@@ -127,7 +141,9 @@ mod tests {
             &Sentence::from_words(words.iter().copied()),
             brackets,
         );
-        let html = markup.finish();
+        let html = (0..5).fold(markup.finish(), |html, inside| {
+            html.replace(&format!(" style=\"--inside:{inside}\""), "")
+        });
         html.replace("<div class=\"sentence\" dir=\"auto\">", "")
             .replace("</div>", "")
             .replace("<span class=\"entity\">", "[")
@@ -151,6 +167,19 @@ mod tests {
         );
         assert_eq!(drawn(&["a", "b"], Vec::new()), "a b\n");
         assert_eq!(drawn(&[], Vec::new()), "\n");
+    }
+
+    #[test]
+    fn boxes_know_how_much_is_inside() {
+        let brackets = [
+            bracket(0, 9, "A"),
+            bracket(0, 3, "B"),
+            bracket(4, 8, "C"),
+            bracket(5, 6, "D"),
+        ];
+        assert_eq!(height(&brackets), 3);
+        assert_eq!(height(&brackets[1..2]), 1);
+        assert_eq!(height(&[]), 0);
     }
 
     #[test]

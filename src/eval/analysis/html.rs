@@ -97,6 +97,7 @@ impl Analysis {
                 "confusion",
                 "Labels taken for others",
                 |analysis, markup| {
+                    markup.leaf("p", &[("class", "caption")], CONFUSION);
                     for model in &analysis.models {
                         let confusion = analysis.confusion_table(model);
                         markup.leaf("h3", &[("dir", "auto")], &confusion.title);

@@ -165,28 +165,34 @@ fn check(
                 "two models are called `{name}`; give each a name of its own"
             ));
         }
-        if predictions.len() != gold.len() {
-            return problem(format!(
-                "model `{name}` has predictions for {} sentences, but there are {} gold ones; predict the gold file again",
-                predictions.len(),
-                gold.len()
-            ));
-        }
-        for (number, (sentence, mentions)) in gold.iter().zip(predictions).enumerate() {
-            let outside = mentions
-                .iter()
-                .map(|mention| &mention.entity)
-                .find(|entity| entity.span.is_empty() || entity.span.end > sentence.len());
-            if let Some(entity) = outside {
-                return problem(format!(
-                    "model `{name}` predicts a {} at words {}..{} of sentence {}, which has {} words; are the predictions for another file?",
-                    entity.label,
-                    entity.span.start,
-                    entity.span.end,
-                    number + 1,
-                    sentence.len()
-                ));
-            }
+        fits(name, gold, predictions)?;
+    }
+    Ok(())
+}
+
+/// An error unless there are predictions for each sentence, within its words.
+fn fits(name: &str, gold: &[Sentence], predictions: &[Vec<Mention>]) -> Result<()> {
+    if predictions.len() != gold.len() {
+        return Err(Error::Config(format!(
+            "model `{name}` has predictions for {} sentences, but there are {} gold ones; predict the gold file again",
+            predictions.len(),
+            gold.len()
+        )));
+    }
+    for (number, (sentence, mentions)) in gold.iter().zip(predictions).enumerate() {
+        let outside = mentions
+            .iter()
+            .map(|mention| &mention.entity)
+            .find(|entity| entity.span.is_empty() || entity.span.end > sentence.len());
+        if let Some(entity) = outside {
+            return Err(Error::Config(format!(
+                "model `{name}` predicts a {} at words {}..{} of sentence {}, which has {} words; are the predictions for another file?",
+                entity.label,
+                entity.span.start,
+                entity.span.end,
+                number + 1,
+                sentence.len()
+            )));
         }
     }
     Ok(())

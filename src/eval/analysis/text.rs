@@ -85,3 +85,31 @@ fn lines(table: &Table) -> Vec<String> {
     }
     lines
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::example;
+
+    #[test]
+    fn tables_are_aligned_and_signed() {
+        let text = example().to_string();
+        let expected = "\
+kind      model  count  FP + FN    rate      difference
+-------------------------------------------------------
+boundary  good       0        1    0.00        standard
+          bad        1        5   20.00   +20.00 ▲ more
+";
+        assert!(text.contains(expected), "{text}");
+        let expected = "\
+eCon: label consistency      values                [0, 0.1]       (0.1, 0.5]       (0.5, 0.9]         (0.9, 1]
+                             gold entities                1                1                0                2
+                             good                     66.67           100.00                –           100.00
+                             bad             0.00  −66.67 ▼  0.00  −100.00 ▼                –  66.67  −33.33 ▼
+";
+        assert!(text.contains(expected), "{text}");
+        assert!(text.starts_with(
+            "3 gold sentences with 48 words and 4 entities; 2 sentences to train on. 10.42 % of"
+        ));
+        assert!(text.contains("\ngood   80.00  100.00  88.89 "), "{text}");
+    }
+}
