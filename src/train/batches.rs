@@ -255,7 +255,7 @@ mod tests {
             head: Default::default(),
             labels: Labels::new(["X"]),
             batch: 8,
-            bucket: 8,
+            bucket: 32,
             seed: 3,
             freeze_encoder: 1,
         }))
