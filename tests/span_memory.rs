@@ -1,0 +1,78 @@
+//! Scoring all spans of a sentence takes memory in proportion to words times the longest span, not to its square.
+
+#![allow(unsafe_code)] // an allocator that counts
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use burn::tensor::{Device, Distribution, Tensor};
+use nerzoo::encoder::WordStates;
+use nerzoo::heads::Head;
+use nerzoo::heads::span_ner::{Config, SpanNer};
+use nerzoo::text::Labels;
+
+struct Counting;
+
+static HELD: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: everything is left to the system's allocator; only numbers are kept beside it.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let held = HELD.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        PEAK.fetch_max(held, Ordering::Relaxed);
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The most bytes held at once while one sentence of `words` words is decoded.
+fn peak(words: usize, longest: usize) -> usize {
+    let device = Device::flex();
+    device.seed(1);
+    let labels = Labels::new(["protein", "DNA", "RNA", "cell_line", "cell_type"]);
+    let config = Config {
+        longest,
+        ..Config::default()
+    };
+    let head = SpanNer::init(&config, 384, &labels, &device);
+    let states = WordStates {
+        words: Tensor::random([1, words, 384], Distribution::Normal(0.0, 1.0), &device),
+        sentence: Tensor::zeros([1, 384], &device),
+        lengths: vec![words],
+    };
+    head.decode(&states); // whatever is set up once is set up here
+    let before = HELD.load(Ordering::Relaxed);
+    PEAK.store(before, Ordering::Relaxed);
+    head.decode(&states);
+    PEAK.load(Ordering::Relaxed) - before
+}
+
+#[test]
+fn memory_is_linear_in_words_times_longest() {
+    let mut shares = Vec::new();
+    println!("words  longest  bytes  bytes per word and length");
+    for words in [16, 32, 64, 128, 256, 512] {
+        for longest in [5, 10, 20] {
+            let longest = longest.min(words);
+            let bytes = peak(words, longest);
+            let share = bytes as f64 / (words * longest) as f64;
+            println!("{words:5} {longest:8} {bytes:9} {share:10.0}");
+            if words >= 64 {
+                shares.push((longest, share));
+            }
+        }
+    }
+    for longest in [5, 10, 20] {
+        let of: Vec<f64> = shares.iter().filter(|(own, _)| *own == longest).map(|(_, s)| *s).collect();
+        let (least, most) = of.iter().fold((f64::MAX, 0f64), |(least, most), s| (least.min(*s), most.max(*s)));
+        assert!(most < 1.5 * least, "longest {longest}: from {least:.0} to {most:.0} bytes a word and length");
+    }
+}
