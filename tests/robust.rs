@@ -149,6 +149,35 @@ fn recipes_are_explained() {
 }
 
 #[test]
+fn every_recipe_of_the_zoo_is_understood() {
+    use nerzoo::data::registry;
+    use nerzoo::heads::zoo;
+    use nerzoo::train::recipe::Recipe;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("model-zoo/recipes");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let recipe = Recipe::read(&path, &[]).unwrap();
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let entry = zoo::find(recipe.head_name()).unwrap();
+        (entry.check)(&recipe).unwrap_or_else(|problem| panic!("{name}: {problem}"));
+        let corpus = recipe
+            .data
+            .corpus
+            .clone()
+            .expect("recipes name their corpus");
+        assert!(registry::known(&corpus).is_some(), "{name}: {corpus}");
+        let bundled = recipe.head_name().contains('+');
+        let fits = name.starts_with(&format!("{}-{corpus}", entry.name))
+            || name == "quickstart"
+            || bundled;
+        assert!(fits, "{name} should be called {}-{corpus}", entry.name);
+        count += 1;
+    }
+    assert!(count > 1);
+}
+
+#[test]
 fn a_loss_that_is_no_number_stops_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let recipe = write(folder.path(), "recipe.toml", RECIPE.as_bytes());

@@ -71,8 +71,17 @@ fn memory_is_linear_in_words_times_longest() {
         }
     }
     for longest in [5, 10, 20] {
-        let of: Vec<f64> = shares.iter().filter(|(own, _)| *own == longest).map(|(_, s)| *s).collect();
-        let (least, most) = of.iter().fold((f64::MAX, 0f64), |(least, most), s| (least.min(*s), most.max(*s)));
-        assert!(most < 1.5 * least, "longest {longest}: from {least:.0} to {most:.0} bytes a word and length");
+        let of: Vec<f64> = shares
+            .iter()
+            .filter(|(own, _)| *own == longest)
+            .map(|(_, s)| *s)
+            .collect();
+        let (least, most) = of.iter().fold((f64::MAX, 0f64), |(least, most), s| {
+            (least.min(*s), most.max(*s))
+        });
+        assert!(
+            most < 1.5 * least,
+            "longest {longest}: from {least:.0} to {most:.0} bytes a word and length"
+        );
     }
 }

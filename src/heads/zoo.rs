@@ -27,6 +27,8 @@ pub struct Entry {
     pub paper: &'static str,
     /// True when it finds nested entities.
     pub nested: bool,
+    /// Says what is wrong with a recipe's knobs for this head.
+    pub check: fn(&Recipe) -> Result<()>,
     /// Trains a recipe.
     pub train: fn(&Launch) -> Result<Finished>,
     /// Loads a finished bundle.
@@ -66,6 +68,7 @@ const fn entry<H: Head>(name: &'static str, paper: &'static str, nested: bool) -
         id: H::name,
         paper,
         nested,
+        check: |recipe| recipe.head_config::<H::Config>().map(|_| ()),
         train: launch::<H>,
         load: |folder, device, knobs| Ok(Box::new(bundle::load::<H>(folder, device, knobs)?)),
         load_checkpoint: |run, device, knobs| {
