@@ -40,6 +40,9 @@ pub struct Analyse {
     /// The same seed draws the same.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Sentences with the most errors to show; 0 for a report without any text of the corpus.
+    #[arg(long, default_value_t = 20)]
+    worst: usize,
     /// The files' format, when it is not recognised.
     #[arg(long)]
     format: Option<Format>,
@@ -65,6 +68,7 @@ impl Analyse {
         let options = analysis::Options {
             resamples: self.resamples,
             seed: self.seed,
+            worst: self.worst,
         };
         let analysis = Analysis::new(&train, &gold, models, self.standard.as_deref(), options)?;
         println!("{analysis}");

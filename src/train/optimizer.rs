@@ -322,6 +322,56 @@ mod tests {
         assert_eq!(resumed.step(), 0.75);
     }
 
+    #[derive(Module, Debug)]
+    struct Pair {
+        encoder: burn::nn::Linear,
+        head: burn::nn::Linear,
+    }
+
+    /// With all gradients 1, AdamW's first step is the learning rate itself; what is left is decay.
+    #[test]
+    fn every_group_gets_its_rate_and_decay() {
+        let device = Device::flex().autodiff();
+        let linear = || burn::nn::LinearConfig::new(3, 2).init(&device);
+        let pair = Pair {
+            encoder: linear(),
+            head: linear(),
+        };
+        let train = Train {
+            learning_rate: 1e-3,
+            head_learning_rate: Some(1e-2),
+            weight_decay: 0.5,
+            warm_up: 0.0,
+            ..Train::default()
+        };
+        let parameters = |pair: &Pair| {
+            [&pair.encoder, &pair.head].map(|linear| {
+                let bias = linear.bias.as_ref().map(|bias| bias.val().inner());
+                let bias = bias.expect("there is one");
+                (crate::nn::host::floats(linear.weight.val().inner()), crate::nn::host::floats(bias))
+            })
+        };
+        let before = parameters(&pair);
+        let sum = |linear: &burn::nn::Linear| {
+            linear.weight.val().sum() + linear.bias.as_ref().expect("there is one").val().sum()
+        };
+        let loss = sum(&pair.encoder) + sum(&pair.head);
+        let gradients = GradientsParams::from_grads(loss.backward(), &pair);
+        let (mut optimizer, _) = optimizer(&train);
+        let rates = scheduler(&train, 10).step();
+        let after = parameters(&optimizer.step(rates, pair, gradients));
+        for (index, rate) in [1e-3f32, 1e-2].into_iter().enumerate() {
+            let moved = |before: &[f32], after: &[f32], decay: f32| {
+                for (before, after) in before.iter().zip(after) {
+                    let expected = before * (1.0 - rate * decay) - rate;
+                    assert!((after - expected).abs() < 1e-6, "{index}: {after} {expected}");
+                }
+            };
+            moved(&before[index].0, &after[index].0, 0.5);
+            moved(&before[index].1, &after[index].1, 0.0);
+        }
+    }
+
     /// Numbers of torch.optim.AdamW: lr 0.1, weight decay 0.5, two steps of gradients (0.3, -2), (-0.1, 1).
     #[test]
     fn steps_are_pytorchs() {

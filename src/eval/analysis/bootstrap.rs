@@ -136,6 +136,7 @@ mod tests {
 
     fn options(seed: u64) -> Options {
         Options {
+            worst: 0,
             resamples: 999,
             seed,
         }

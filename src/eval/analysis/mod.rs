@@ -25,13 +25,15 @@ use crate::eval::{Counts, Report, Split};
 use crate::text::{Mention, Sentence};
 use walk::Walk;
 
-/// How the bootstrap is done.
+/// How the bootstrap is done, and how much is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// How many times the sentences are drawn anew; at least one.
     pub resamples: usize,
     /// The seed; equal seeds give equal intervals.
     pub seed: u64,
+    /// How many of the worst sentences are shown at the most.
+    pub worst: usize,
 }
 
 impl Default for Options {
@@ -39,6 +41,7 @@ impl Default for Options {
         Self {
             resamples: 1000,
             seed: 1,
+            worst: 20,
         }
     }
 }
@@ -122,7 +125,7 @@ impl Analysis {
             sentences: gold.len(),
             words: words.clone().count() as u64,
             unknown_words: words.filter(|word| !training.knows(&word.text)).count() as u64,
-            worst: walk::worst(gold, &models),
+            worst: walk::worst(gold, &models, options.worst),
             models: models
                 .into_iter()
                 .zip(walks)

@@ -8,8 +8,6 @@ use super::{Model, Significance, Worst};
 use crate::eval::{Counts, Report, Split};
 use crate::text::{Mention, Sentence};
 
-/// How many of the worst sentences are shown.
-const WORST: usize = 20;
 
 /// What is counted while walking over the sentences.
 #[derive(Default)]
@@ -87,7 +85,11 @@ impl Walk {
 }
 
 /// The sentences with the most mistakes of all models together.
-pub(super) fn worst(gold: &[Sentence], models: &[(String, Vec<Vec<Mention>>)]) -> Vec<Worst> {
+pub(super) fn worst(
+    gold: &[Sentence],
+    models: &[(String, Vec<Vec<Mention>>)],
+    most: usize,
+) -> Vec<Worst> {
     let judgements = |index: usize| -> Vec<Judgement> {
         let entities = &gold[index].entities;
         let judge = |(_, predictions): &(String, Vec<Vec<Mention>>)| {
@@ -107,7 +109,7 @@ pub(super) fn worst(gold: &[Sentence], models: &[(String, Vec<Vec<Mention>>)]) -
     ranked.sort_by_key(|(mistakes, index)| (Reverse(*mistakes), *index));
     ranked
         .into_iter()
-        .take(WORST)
+        .take(most)
         .map(|(mistakes, index)| Worst {
             index,
             sentence: gold[index].clone(),
