@@ -57,31 +57,22 @@ fn peak(words: usize, longest: usize) -> usize {
 
 #[test]
 fn memory_is_linear_in_words_times_longest() {
-    let mut shares = Vec::new();
-    println!("words  longest  bytes  bytes per word and length");
+    println!("words  longest      bytes  bytes per word and length");
     for words in [16, 32, 64, 128, 256, 512] {
         for longest in [5, 10, 20] {
-            let longest = longest.min(words);
             let bytes = peak(words, longest);
             let share = bytes as f64 / (words * longest) as f64;
-            println!("{words:5} {longest:8} {bytes:9} {share:10.0}");
-            if words >= 64 {
-                shares.push((longest, share));
-            }
+            println!("{words:5} {longest:8} {bytes:10} {share:10.0}");
         }
     }
+    // Eight times the words may take eight times the memory (a square would take 64 times), and so with lengths.
     for longest in [5, 10, 20] {
-        let of: Vec<f64> = shares
-            .iter()
-            .filter(|(own, _)| *own == longest)
-            .map(|(_, s)| *s)
-            .collect();
-        let (least, most) = of.iter().fold((f64::MAX, 0f64), |(least, most), s| {
-            (least.min(*s), most.max(*s))
-        });
+        let (short, long) = (peak(64, longest), peak(512, longest));
         assert!(
-            most < 1.5 * least,
-            "longest {longest}: from {least:.0} to {most:.0} bytes a word and length"
+            long < short * 8 * 13 / 10,
+            "longest {longest}: {short} bytes grow to {long}"
         );
     }
+    let (few, many) = (peak(512, 5), peak(512, 20));
+    assert!(many < few * 4 * 13 / 10, "{few} bytes grow to {many}");
 }

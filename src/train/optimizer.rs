@@ -348,7 +348,10 @@ mod tests {
             [&pair.encoder, &pair.head].map(|linear| {
                 let bias = linear.bias.as_ref().map(|bias| bias.val().inner());
                 let bias = bias.expect("there is one");
-                (crate::nn::host::floats(linear.weight.val().inner()), crate::nn::host::floats(bias))
+                (
+                    crate::nn::host::floats(linear.weight.val().inner()),
+                    crate::nn::host::floats(bias),
+                )
             })
         };
         let before = parameters(&pair);
@@ -364,7 +367,10 @@ mod tests {
             let moved = |before: &[f32], after: &[f32], decay: f32| {
                 for (before, after) in before.iter().zip(after) {
                     let expected = before * (1.0 - rate * decay) - rate;
-                    assert!((after - expected).abs() < 1e-6, "{index}: {after} {expected}");
+                    assert!(
+                        (after - expected).abs() < 1e-6,
+                        "{index}: {after} {expected}"
+                    );
                 }
             };
             moved(&before[index].0, &after[index].0, 0.5);

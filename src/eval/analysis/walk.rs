@@ -8,7 +8,6 @@ use super::{Model, Significance, Worst};
 use crate::eval::{Counts, Report, Split};
 use crate::text::{Mention, Sentence};
 
-
 /// What is counted while walking over the sentences.
 #[derive(Default)]
 pub(super) struct Walk {
