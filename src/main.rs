@@ -7,5 +7,6 @@ use clap::Parser;
 fn main() -> ExitCode {
     nerzoo::process::keep_pages();
     nerzoo::process::end_with_pipe();
+    nerzoo::process::remember_terminal();
     nerzoo::cli::run(nerzoo::cli::Cli::parse())
 }

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use burn::tensor::Device;
-
 use crate::encoder::EncoderConfig;
 use crate::encoder::batch::PieceBatch;
 use crate::encoder::pieces::{Encoded, Pieces};
@@ -14,6 +12,9 @@ use crate::text::{Labels, Mention, Sentence};
 
 /// Pieces, padding included, that a prediction batch may hold: long sentences go in small batches.
 const PIECES_PER_BATCH: usize = 4096;
+
+/// Sentences a prediction batch may hold.
+const SENTENCES_PER_BATCH: usize = 64;
 
 /// The one thing evaluate, predict and analyse know about a model.
 pub trait Tagger: Send + Sync {
@@ -33,7 +34,6 @@ pub struct ModelTagger<H: Head> {
     pieces: Arc<Pieces>,
     encoder: EncoderConfig,
     labels: Labels,
-    most: usize,
 }
 
 impl<H: Head> ModelTagger<H> {
@@ -49,22 +49,10 @@ impl<H: Head> ModelTagger<H> {
             pieces,
             encoder,
             labels,
-            most: 64,
         }
     }
 
-    /// At most so many sentences a batch.
-    pub fn with_batch(mut self, most: usize) -> Self {
-        self.most = most.max(1);
-        self
-    }
-
-    /// The device it works on.
-    pub fn device(&self) -> Device {
-        self.model.device()
-    }
-
-    /// Batches of similar length: at most `most` sentences and `PIECES_PER_BATCH` pieces each.
+    /// Batches of similar length: at most `SENTENCES_PER_BATCH` sentences and `PIECES_PER_BATCH` pieces each.
     fn plan(&self, encoded: &[Encoded]) -> Vec<Vec<usize>> {
         let mut order: Vec<usize> = (0..encoded.len()).collect();
         order.sort_by_key(|index| encoded[*index].ids.len());
@@ -73,7 +61,7 @@ impl<H: Head> ModelTagger<H> {
             let pieces = encoded[index].ids.len() + 2;
             match batches.last_mut() {
                 Some(batch)
-                    if batch.len() < self.most
+                    if batch.len() < SENTENCES_PER_BATCH
                         && (batch.len() + 1) * pieces <= PIECES_PER_BATCH =>
                 {
                     batch.push(index);

@@ -24,19 +24,87 @@ pub fn end_with_pipe() {
     }
 }
 
+/// The terminal's settings as they were when the program began.
+#[cfg(unix)]
+static TERMINAL: std::sync::OnceLock<libc::termios> = std::sync::OnceLock::new();
+
+/// Remembers the terminal's settings, for leaving it as it was.
+#[allow(unsafe_code)]
+pub fn remember_terminal() {
+    #[cfg(unix)]
+    if let Some(settings) = terminal_settings() {
+        let _ = TERMINAL.set(settings);
+    }
+}
+
+#[cfg(unix)]
+#[allow(unsafe_code)]
+fn terminal_settings() -> Option<libc::termios> {
+    let mut settings = std::mem::MaybeUninit::<libc::termios>::uninit();
+    // SAFETY: tcgetattr fills the structure when it returns 0.
+    unsafe { (libc::tcgetattr(0, settings.as_mut_ptr()) == 0).then(|| settings.assume_init()) }
+}
+
+/// A display in raw mode takes Ctrl-C for a key; this makes it a signal again.
+#[allow(unsafe_code)]
+pub fn let_signals_through() {
+    #[cfg(unix)]
+    if let Some(mut settings) = terminal_settings()
+        && settings.c_lflag & libc::ISIG == 0
+    {
+        settings.c_lflag |= libc::ISIG;
+        // SAFETY: the settings come from tcgetattr.
+        unsafe { libc::tcsetattr(0, libc::TCSANOW, &settings) };
+    }
+}
+
+/// Ends the program at once, leaving the terminal as it was found.
+#[allow(unsafe_code)]
+pub fn exit_now(code: i32) -> ! {
+    #[cfg(unix)]
+    if let Some(settings) = TERMINAL.get() {
+        // SAFETY: the settings come from tcgetattr.
+        unsafe { libc::tcsetattr(0, libc::TCSANOW, settings) };
+        // Back from the alternate screen, cursor on, mouse reports off.
+        print!("\x1b[?1049l\x1b[?25h\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l");
+    }
+    std::process::exit(code)
+}
+
 /// The most memory the process has held, in bytes, where the system tells.
 pub fn peak_memory() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
-    let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kilobytes * 1024)
+    #[cfg(unix)]
+    {
+        let bytes = usage()?.ru_maxrss as u64;
+        // macOS counts bytes, everyone else kilobytes.
+        Some(if cfg!(target_os = "macos") {
+            bytes
+        } else {
+            bytes * 1024
+        })
+    }
+    #[cfg(not(unix))]
+    None
 }
 
 /// Processor time of all threads so far, in seconds, where the system tells.
 pub fn cpu_seconds() -> Option<f64> {
-    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The command's name may hold spaces; the fields after it do not.
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    let ticks: u64 = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
-    Some(ticks as f64 / 100.0) // Linux always shows a hundred ticks a second here
+    #[cfg(unix)]
+    {
+        let usage = usage()?;
+        let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+        Some(seconds(usage.ru_utime) + seconds(usage.ru_stime))
+    }
+    #[cfg(not(unix))]
+    None
+}
+
+#[cfg(unix)]
+#[allow(unsafe_code)]
+fn usage() -> Option<libc::rusage> {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();
+    // SAFETY: getrusage fills the structure when it returns 0.
+    unsafe {
+        (libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) == 0).then(|| usage.assume_init())
+    }
 }

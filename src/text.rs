@@ -187,11 +187,14 @@ pub fn slice(text: &str, start: usize, end: usize) -> &str {
     }
 }
 
-/// The entities that no other entity contains; of equal spans the first label in order stays, and of two that
+/// The entities that no other entity contains; of equal spans the alphabetically first label stays, and of two that
 /// cross the one that starts first. What is left is flat.
 pub fn outermost(entities: &[Entity]) -> Vec<Entity> {
     let mut sorted: Vec<&Entity> = entities.iter().collect();
-    sorted.sort_by_key(|entity| (entity.span.start, std::cmp::Reverse(entity.span.end)));
+    sorted.sort_by_key(|entity| {
+        let span = entity.span;
+        (span.start, std::cmp::Reverse(span.end), &entity.label)
+    });
     let mut kept: Vec<Entity> = Vec::new();
     for entity in sorted {
         if kept

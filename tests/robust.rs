@@ -191,6 +191,73 @@ fn a_loss_that_is_no_number_stops_the_run() {
         &["the loss became", "epoch 1", "sentences ["],
     );
     assert!(!out.join("model.safetensors").exists());
+    // Whatever was saved is good: with a sound epsilon nothing stands in the way, so the run must have been left
+    // without a checkpoint of broken weights.
+    let checkpoints = nerzoo::train::resume::Checkpoints::at(&out);
+    if let Some(state) = checkpoints.newest().unwrap() {
+        let saved = checkpoints.step_folder(state.step).join("model.bpk");
+        panic!(
+            "a checkpoint of the breaking step was kept: {}",
+            saved.display()
+        );
+    }
+}
+
+#[test]
+fn knobs_out_of_range_are_explained() {
+    let folder = tempfile::tempdir().unwrap();
+    let recipe = write(folder.path(), "recipe.toml", RECIPE.as_bytes());
+    let out = folder.path().join("run");
+    for set in [
+        "head.dropout=1.5",
+        "head.word_dropout=-1.0",
+        "encoder.scratch.positions=2",
+        "encoder.scratch.width=0",
+        "encoder.scratch.heads=0",
+        "encoder.scratch.dropout=2.0",
+        "train.report_seconds=inf",
+        "train.clip=nan",
+        "train.learning_rate=7.0",
+    ] {
+        fails(
+            &[
+                "train",
+                &recipe,
+                "--set",
+                set,
+                "--out",
+                out.to_str().unwrap(),
+            ],
+            &[],
+        );
+        assert!(!out.exists(), "{set} claimed the folder");
+    }
+    let spans = ["--set", "head.name=span_ner", "--set", "head.longest=0"];
+    fails(
+        &[&["train", &recipe][..], &spans].concat(),
+        &["longest must be at least 1"],
+    );
+}
+
+#[test]
+fn a_changed_corpus_is_noticed_on_resume() {
+    let folder = tempfile::tempdir().unwrap();
+    let corpus = std::fs::read_to_string("datasets/quickstart/dev.jsonl").unwrap();
+    let file = write(folder.path(), "mine.jsonl", corpus.as_bytes());
+    let text = RECIPE.replace("corpus = \"quickstart\"", &format!("train = [\"{file}\"]"));
+    let recipe = write(folder.path(), "recipe.toml", text.as_bytes());
+    let out = folder.path().join("run").display().to_string();
+    assert!(nerzoo(&["train", &recipe, "--out", &out]).status.success());
+    let shorter: String = corpus
+        .lines()
+        .skip(1)
+        .map(|line| format!("{line}\n"))
+        .collect();
+    write(folder.path(), "mine.jsonl", shorter.as_bytes());
+    fails(
+        &["train", &recipe, "--out", &out, "--resume"],
+        &["not those this run was started with"],
+    );
 }
 
 #[test]

@@ -8,9 +8,9 @@ use clap::Args;
 
 use super::Place;
 use crate::data::{self, Format, Options, registry};
-use crate::error::Error;
 use crate::eval::analysis::{self, Analysis};
 use crate::eval::predictions;
+use crate::files::replace;
 use crate::heads::zoo;
 use crate::text::{Mention, Sentence};
 use crate::{device, error};
@@ -53,6 +53,20 @@ pub struct Analyse {
 impl Analyse {
     /// Analyses, prints the tables and writes the report.
     pub fn run(self) -> Result<ExitCode> {
+        let json = self.out.with_extension("json");
+        if json == self.out {
+            bail!("--out names the HTML report; its JSON gets the same name ending in .json");
+        }
+        let folder = self
+            .out
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+            bail!(
+                "{}: no such folder to write the report into",
+                folder.display()
+            );
+        }
         let train = self.sentences(&self.train)?;
         let gold = self.sentences(&self.gold)?;
         let mut models = Vec::new();
@@ -73,7 +87,6 @@ impl Analyse {
         let analysis = Analysis::new(&train, &gold, models, self.standard.as_deref(), options)?;
         println!("{analysis}");
         put(&self.out, &analysis.to_html())?;
-        let json = self.out.with_extension("json");
         put(&json, &format!("{:#}\n", analysis.to_json()))?;
         println!("\nwritten: {} and {}", self.out.display(), json.display());
         Ok(ExitCode::SUCCESS)
@@ -116,5 +129,5 @@ impl Analyse {
 }
 
 fn put(path: &Path, text: &str) -> Result<()> {
-    Ok(std::fs::write(path, text).map_err(|source| Error::io(path, source))?)
+    Ok(replace(path, text.as_bytes())?)
 }

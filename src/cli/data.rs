@@ -131,6 +131,9 @@ struct Split {
     /// The same seed splits the same way.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Write over existing files.
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     reading: Reading,
 }
@@ -250,6 +253,18 @@ impl Split {
                     shares.push(share);
                 }
                 _ => bail!("--parts {part}: write a name and a share, such as train=0.8"),
+            }
+        }
+        for (index, name) in names.iter().enumerate() {
+            if names[..index].contains(name) {
+                bail!("--parts names {name} twice");
+            }
+            let path = self.out.join(format!("{name}.jsonl"));
+            if path.exists() && !self.force {
+                bail!(
+                    "{} exists; give another --out, or --force to write over it",
+                    path.display()
+                );
             }
         }
         let sentences = data::read(&self.file, &self.reading.options())?;

@@ -71,7 +71,11 @@ impl Evaluate {
             .iter()
             .map(Vec::as_slice)
             .zip(mentions.iter().map(Vec::as_slice));
-        let all = threshold::sweep(pairs);
+        let unreachable = sentences
+            .iter()
+            .map(|sentence| sentence.misaligned.len() as u64)
+            .sum();
+        let all = threshold::sweep(pairs, unreachable);
         let best = threshold::best(&all).context("nothing to sweep over")?;
         let row = |at: &threshold::Threshold| {
             json!({
@@ -84,6 +88,9 @@ impl Evaluate {
         if self.json {
             print_json(&json!({"best": row(&best), "without": row(&all[0])}))?;
             return Ok(ExitCode::SUCCESS);
+        }
+        if !tagger.nested() {
+            println!("this model is flat: measured by the outermost entities");
         }
         println!("threshold        P        R       F1");
         // A dozen rows tell the shape; the best one is always among them.

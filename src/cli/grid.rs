@@ -8,6 +8,7 @@ use burn::train::Interrupter;
 
 use super::train::Train;
 use crate::eval::Counts;
+use crate::heads::zoo;
 use crate::train::recipe::Recipe;
 
 /// One cell of the grid: what is set, and what each seed scored.
@@ -23,22 +24,27 @@ pub fn run(train: &Train, out: &Path, interrupter: &Interrupter) -> Result<ExitC
         true => vec![Recipe::read(&train.recipe, &train.sets)?.train.seed],
         false => train.seeds.clone(),
     };
+    check(train, &cells)?;
     let total = cells.len() * seeds.len();
     let mut number = 0;
-    for cell in &mut cells {
+    for index in 0..cells.len() {
         for seed in &seeds {
             number += 1;
-            let mut sets = train.sets.clone();
-            sets.extend(cell.sets.clone());
-            sets.push(format!("train.seed={seed}"));
-            let folder = out.join(name(&cell.sets, *seed));
+            let own = cells[index].sets.clone();
+            let folder = out.join(name(&own, *seed));
+            let sets = [&train.sets[..], &own, &[format!("train.seed={seed}")]].concat();
             println!("run {number} of {total}: {}", folder.display());
             let exists = folder.join("recipe.toml").exists();
-            let finished = train.train(&sets, &folder, train.resume && exists, interrupter)?;
+            let finished = train.train(&sets, &folder, train.resume && exists, interrupter);
+            let finished = finished.inspect_err(|_| {
+                if number > 1 {
+                    println!("\nso far:\n{}", table(&cells[..=index], seeds.len()));
+                }
+            })?;
             let Some(report) = finished.test.or(finished.dev) else {
                 bail!("a grid needs dev or test sentences to compare on");
             };
-            cell.scores.push(match finished.tagger.nested() {
+            cells[index].scores.push(match finished.tagger.nested() {
                 true => report.overall,
                 false => report.flat_view,
             });
@@ -46,6 +52,22 @@ pub fn run(train: &Train, out: &Path, interrupter: &Interrupter) -> Result<ExitC
     }
     println!("\n{}", table(&cells, seeds.len()));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Fails before the first run when any of them could not start, or two would share a folder.
+fn check(train: &Train, cells: &[Cell]) -> Result<()> {
+    let mut names = Vec::new();
+    for cell in cells {
+        let sets = [&train.sets[..], &cell.sets].concat();
+        let recipe = Recipe::read(&train.recipe, &sets)?;
+        (zoo::find(recipe.head_name())?.check)(&recipe)?;
+        let name = name(&cell.sets, 0);
+        if names.contains(&name) {
+            bail!("two combinations would both be called {name}; give each value once");
+        }
+        names.push(name);
+    }
+    Ok(())
 }
 
 /// All combinations of `key=a,b` lists. A list in brackets, such as key=[1, 2], is one value.
@@ -131,6 +153,9 @@ fn table(cells: &[Cell], seeds: usize) -> String {
 
 /// Mean in percent, with the sample deviation when there are several.
 fn spread(values: &[f64]) -> String {
+    if values.is_empty() {
+        return "–".into();
+    }
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
     if values.len() < 2 {

@@ -10,7 +10,7 @@ use clap::Args;
 use crate::data::stats::Stats;
 use crate::data::{self, Format, Options};
 use crate::encoder::load;
-use crate::error::Error;
+use crate::files::replace;
 use crate::heads::zoo;
 use crate::text::{Labels, Sentence};
 use crate::train::recipe::Recipe;
@@ -76,7 +76,7 @@ impl Init {
                 self.out.display()
             );
         }
-        std::fs::write(&self.out, &recipe).map_err(|source| Error::io(&self.out, source))?;
+        replace(&self.out, recipe.as_bytes())?;
         println!(
             "{} written; look through it, then: nerzoo train {}",
             self.out.display(),
@@ -100,7 +100,7 @@ impl Init {
             stats.words,
             stats.entities,
             labels.len(),
-            labels.names().join(", ")
+            labels.names().join(", ").replace(['\n', '\r'], " ")
         )?;
         if stats.misaligned > 0 {
             writeln!(
@@ -136,13 +136,38 @@ impl Init {
         }
         self.encoder_part(&mut text, &stats)?;
         writeln!(text, "\n[head]\nname = \"{}\"", self.head)?;
+        self.span_limit(&mut text, &stats)?;
         self.train_part(&mut text, &stats)?;
         Ok(text)
     }
 
+    /// For heads that look at spans up to a length: the shortest limit that reaches nearly all entities.
+    fn span_limit(&self, text: &mut String, stats: &Stats) -> Result<()> {
+        match self.head.as_str() {
+            "span_ner" => {}
+            "bl_ner" => writeln!(text, "\n[head.span]")?,
+            _ => return Ok(()),
+        }
+        let mut reached = 0;
+        for (words, count) in &stats.lengths {
+            reached += count;
+            let share = 100.0 * reached as f64 / stats.entities.max(1) as f64;
+            if share >= 99.0 || *words == stats.longest_entity() {
+                writeln!(
+                    text,
+                    "# Entities of more words cannot be found: this limit reaches {share:.2} % of them."
+                )?;
+                writeln!(text, "longest = {words}")?;
+                break;
+            }
+        }
+        Ok(())
+    }
+
     fn encoder_part(&self, text: &mut String, stats: &Stats) -> Result<()> {
         if let Some(encoder) = &self.encoder {
-            writeln!(text, "\n[encoder]\npretrained = {encoder:?}")?;
+            let name = toml::Value::String(encoder.clone());
+            writeln!(text, "\n[encoder]\npretrained = {name}")?;
             writeln!(
                 text,
                 "# pooling = \"max\"   # or first, mean: how a word's pieces become its state"

@@ -118,10 +118,13 @@ impl Predict {
 
     /// The input as a stream. Texts and JSON lines are read as they come; other formats as a whole.
     fn items(&self) -> Result<Receiver<Item>> {
-        let parse: fn(&str) -> Item = match self.line_format()? {
-            Some(Format::PlainText) => |line| Ok(words::sentence(line, Default::default())),
-            Some(_) => parse_json,
+        let is_json = match self.line_format()? {
+            Some(format) => format != Format::PlainText,
             None => return self.whole_file(),
+        };
+        let parse: fn(&str) -> Item = match is_json {
+            true => parse_json,
+            false => |line| Ok(words::sentence(line, Default::default())),
         };
         let input: Box<dyn Read + Send> = match self.is_stdin() {
             true => Box::new(std::io::stdin()),
@@ -133,17 +136,34 @@ impl Predict {
         std::thread::spawn(move || {
             let mut reader = BufReader::new(input);
             let mut line = Vec::new();
+            let mut is_first = true;
             loop {
                 line.clear();
                 let item = match reader.read_until(b'\n', &mut line) {
                     Ok(0) => return,
                     Ok(_) => match std::str::from_utf8(&line) {
-                        Ok(text) => parse(text.trim_end_matches(['\n', '\r'])),
+                        Ok(text) => {
+                            let text = text.trim_end_matches(['\n', '\r']);
+                            // A byte-order mark is no part of the first text.
+                            let text = if is_first {
+                                text.trim_start_matches('\u{feff}')
+                            } else {
+                                text
+                            };
+                            is_first = false;
+                            if is_json && text.trim().is_empty() {
+                                continue;
+                            }
+                            parse(text)
+                        }
                         Err(problem) => {
                             Err(format!("not UTF-8 after byte {}", problem.valid_up_to()))
                         }
                     },
-                    Err(problem) => Err(format!("cannot be read: {problem}")),
+                    Err(problem) => {
+                        let _ = sender.send(Err(format!("cannot be read: {problem}")));
+                        return;
+                    }
                 };
                 if sender.send(item).is_err() {
                     return;

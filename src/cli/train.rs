@@ -14,6 +14,7 @@ use crate::data::{registry, words};
 use crate::device;
 use crate::error::Error;
 use crate::heads::zoo;
+use crate::process;
 use crate::text::{Mention, Sentence};
 use crate::train::launch::{Finished, Launch};
 use crate::train::progress::clock;
@@ -148,7 +149,7 @@ fn stop_on_signals(interrupter: &Interrupter) -> Result<()> {
     ctrlc::set_handler(move || {
         match first {
             Some(first) if first.elapsed() < Duration::from_secs(1) => return,
-            Some(_) => std::process::exit(130),
+            Some(_) => process::exit_now(130),
             None => first = Some(Instant::now()),
         }
         eprintln!("stopping after this step (again to stop at once) ...");

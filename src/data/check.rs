@@ -1,5 +1,6 @@
 //! Everything that is wrong with a corpus, and what each kind of model can reach in it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -10,7 +11,7 @@ use super::source::Collector;
 use super::stats::{Overlaps, share};
 use super::{Format, Options, Problem, Severity, collect, sniff};
 use crate::error::{Error, Place, Result};
-use crate::text::{Entity, Sentence, outermost};
+use crate::text::{Entity, Sentence, Span, outermost};
 
 /// What [`check`] found.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -157,7 +158,9 @@ struct Counts {
     same_span: usize,
     crossing: usize,
     outermost: usize,
-    /// How many entities have this many words.
+    /// Distinct spans with an entity: a span model gives each one type.
+    spans: usize,
+    /// How many of these have so many words.
     lengths: Vec<usize>,
 }
 
@@ -173,8 +176,10 @@ impl Counts {
         if overlaps.nested > 0 {
             self.crossing += crossing(&sentence.entities);
         }
-        for entity in &sentence.entities {
-            let length = entity.span.len();
+        let spans: BTreeSet<Span> = sentence.entities.iter().map(|entity| entity.span).collect();
+        self.spans += spans.len();
+        for span in spans {
+            let length = span.len();
             if self.lengths.len() <= length {
                 self.lengths.resize(length + 1, 0);
             }
@@ -197,7 +202,7 @@ impl Counts {
         };
         report.reach = vec![
             reach("flat tagger", self.outermost),
-            reach("span model without a limit", self.aligned),
+            reach("span model without a limit", self.spans),
             reach("boundary regression", self.aligned),
         ];
         let longest = self.lengths.len().saturating_sub(1);

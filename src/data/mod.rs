@@ -88,16 +88,20 @@ impl From<Problem> for Error {
     }
 }
 
-/// Read a corpus file (or a folder of BRAT pairs). The first error ends it; warnings are passed over.
+/// Read a corpus file (or a folder of BRAT pairs). The first error ends it; that there are warnings is logged.
 pub fn read(path: &Path, options: &Options) -> Result<Vec<Sentence>> {
-    let (sentences, problems) = scan(path, options)?;
-    match problems
-        .into_iter()
-        .find(|problem| problem.severity == Severity::Error)
-    {
-        Some(problem) => Err(problem.into()),
-        None => Ok(sentences),
+    let (sentences, mut problems) = scan(path, options)?;
+    let error = problems
+        .iter()
+        .position(|problem| problem.severity == Severity::Error);
+    if let Some(error) = error {
+        return Err(problems.swap_remove(error).into());
     }
+    if let Some(first) = problems.first() {
+        let count = problems.len();
+        tracing::warn!("{count} to look at with `nerzoo data check`, the first: {first}");
+    }
+    Ok(sentences)
 }
 
 /// Read several files as one corpus, in the order given.

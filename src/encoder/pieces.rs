@@ -13,7 +13,7 @@ use tokenizers::{AddedToken, Model, ModelWrapper, Tokenizer, Trainer};
 use crate::error::{Error, Result};
 use crate::text::Sentence;
 
-/// Words remembered with their pieces; past this many, new ones are computed each time.
+/// Words remembered with their pieces; past this many they are forgotten and learned anew.
 const REMEMBERED: usize = 1 << 20;
 
 /// A tokenizer that turns one word at a time into pieces, and remembers them.

@@ -13,8 +13,13 @@ pub struct Threshold {
 }
 
 /// Scores of every threshold that makes a difference, from the lowest (all mentions) up.
-pub fn sweep<'a>(pairs: impl IntoIterator<Item = (&'a [Entity], &'a [Mention])>) -> Vec<Threshold> {
-    let mut gold = 0;
+///
+/// `unreachable` gold entities, which no span of words equals, count as missed.
+pub fn sweep<'a>(
+    pairs: impl IntoIterator<Item = (&'a [Entity], &'a [Mention])>,
+    unreachable: u64,
+) -> Vec<Threshold> {
+    let mut gold = unreachable;
     let mut judged: Vec<(f32, bool)> = Vec::new();
     for (entities, mentions) in pairs {
         gold += Counts::of(entities, &[]).gold;
@@ -82,7 +87,7 @@ mod tests {
             mention(3, 0.5),
             mention(4, 0.7),
         ];
-        let all = sweep([(&gold[..], &found[..])]);
+        let all = sweep([(&gold[..], &found[..])], 0);
         let scores: Vec<f32> = all.iter().map(|threshold| threshold.score).collect();
         assert_eq!(scores, [0.0, 0.6, 0.7, 0.9]);
         // All: 2 of 5 right; from 0.6: 2 of 3; from 0.7: 1 of 2; from 0.9: 1 of 1. Of 3 gold.

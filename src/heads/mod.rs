@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::encoder::WordStates;
+use crate::error::{Error, Result};
 use crate::text::{Labels, Mention, Sentence};
 
 /// A model on top of an encoder, as one paper describes it.
@@ -26,12 +27,22 @@ pub trait Head: Module + ModuleDisplay + Debug + Send + Sync + 'static {
     /// Its name in recipes.
     fn name() -> String;
 
+    /// Says what is wrong with knobs that no model can have.
+    fn check(_config: &Self::Config) -> Result<()> {
+        Ok(())
+    }
+
     /// A head with fresh weights for states of this width.
     fn init(config: &Self::Config, width: usize, labels: &Labels, device: &Device) -> Self;
 
     /// True when its mentions may nest or overlap. A flat head learns, and is scored on, the outermost
     /// entities.
     fn nested(&self) -> bool;
+
+    /// True when it, or a part of it, learns the outermost entities only.
+    fn has_flat_part(&self) -> bool {
+        !self.nested()
+    }
 
     /// What the loss compares with. Runs in the data loader's threads; `seed` feeds whatever is drawn at
     /// random, so that the same step of the same run always draws the same.
@@ -51,6 +62,24 @@ pub trait Head: Module + ModuleDisplay + Debug + Send + Sync + 'static {
     /// What a bundle's other head would have said, for its score in validation.
     fn decode_other(&self, _states: &WordStates) -> Option<bundle::Other> {
         None
+    }
+}
+
+/// Fails unless a knob that is a probability lies in 0..1.
+pub(crate) fn probability(knob: &str, value: f64) -> Result<()> {
+    match (0.0..1.0).contains(&value) {
+        true => Ok(()),
+        false => Err(Error::Config(format!(
+            "[head] {knob} = {value}: it lies from 0 to below 1"
+        ))),
+    }
+}
+
+/// Fails unless a knob that counts is at least 1.
+pub(crate) fn at_least_one(knob: &str, value: usize) -> Result<()> {
+    match value {
+        0 => Err(Error::Config(format!("[head] {knob} must be at least 1"))),
+        _ => Ok(()),
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use sha2::{Digest, Sha256};
+
 use super::recipe::Recipe;
 use crate::data::registry;
 use crate::data::split::split;
@@ -102,7 +104,30 @@ impl Corpus {
         Ok(())
     }
 
-    /// How many training entities a flat model cannot learn, because they lie in or across others.
+    /// A hash of what the run is trained and chosen on: words and entities of the training and dev sentences.
+    pub fn fingerprint(&self) -> String {
+        let mut hasher = Sha256::new();
+        for (part, sentences) in [("train", &self.train), ("dev", &self.dev)] {
+            hasher.update(part);
+            for sentence in sentences {
+                hasher.update((sentence.words.len() as u64).to_le_bytes());
+                for word in &sentence.words {
+                    hasher.update(word.text.as_bytes());
+                    hasher.update([0]);
+                }
+                for entity in &sentence.entities {
+                    hasher.update((entity.span.start as u64).to_le_bytes());
+                    hasher.update((entity.span.end as u64).to_le_bytes());
+                    hasher.update(entity.label.as_bytes());
+                    hasher.update([0]);
+                }
+            }
+        }
+        let digest = hasher.finalize();
+        digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// How many training entities share a word with another.
     pub fn nested(&self) -> usize {
         self.train
             .iter()

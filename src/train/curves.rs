@@ -35,6 +35,9 @@ pub struct Point {
     pub dev_recall: Option<f64>,
     /// Strict F1 on the development data, in 0..=1.
     pub dev_f1: Option<f64>,
+    /// The same of a bundle's other head.
+    #[serde(default)]
+    pub other_f1: Option<f64>,
     /// The learning rate of the last step.
     #[serde(deserialize_with = "null_is_nan")]
     pub learning_rate: f64,
@@ -162,6 +165,7 @@ mod tests {
             dev_precision: dev_f1,
             dev_recall: dev_f1,
             dev_f1,
+            other_f1: None,
             learning_rate: 3e-5,
             seconds: 12.5 * epoch as f64,
             sentences_per_second: 80.0,

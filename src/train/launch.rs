@@ -20,6 +20,7 @@ use super::step::{Loss, SpanF1};
 use super::strategy::ExactTraining;
 use crate::error::{Error, Result};
 use crate::eval::Report;
+use crate::files::replace;
 use crate::heads::Head;
 use crate::predict::{ModelTagger, Tagger};
 use crate::recognizer::Recognizer;
@@ -67,12 +68,21 @@ pub fn launch<H: Head>(launch: &Launch) -> Result<Finished> {
     refuse_taken(launch)?;
     // Whatever can fail early fails before the folder is claimed.
     let corpus = Corpus::load(&recipe, &launch.roots)?;
+    H::check(&head)?;
     let run = Run::<H>::prepare(recipe, head, corpus)?;
     fs::create_dir_all(&launch.out).map_err(|source| Error::io(&launch.out, source))?;
     let _lock = Lock::take(&launch.out)?;
     let state = enter(launch, &run.recipe)?;
-    if state.is_none() {
-        run.write_description(&launch.out)?;
+    match &state {
+        None => run.write_description(&launch.out)?,
+        Some(state) if state.data != run.corpus.fingerprint() => {
+            return Err(Error::bundle(
+                &launch.out,
+                "the training or dev sentences are not those this run was started with; bring the old files back, \
+                 or start anew with another --out",
+            ));
+        }
+        Some(_) => {}
     }
     let state = run.train(launch, state)?;
     run.finish(launch, state)
@@ -95,7 +105,7 @@ fn enter(launch: &Launch, recipe: &Recipe) -> Result<Option<State>> {
     let path = launch.out.join("recipe.toml");
     let text = recipe.to_toml()?;
     if !path.is_file() {
-        fs::write(&path, text).map_err(|source| Error::io(&path, source))?;
+        replace(&path, text.as_bytes())?;
         return Ok(None);
     }
     let before = Recipe::read(&path, &[])?;
@@ -130,6 +140,7 @@ impl<H: Head> Run<H> {
         let resumed = before.is_some();
         let state = before.unwrap_or(State {
             epoch: 1,
+            data: self.corpus.fingerprint(),
             ..State::default()
         });
         if state.finished {
@@ -161,6 +172,7 @@ impl<H: Head> Run<H> {
                 settings.epochs,
                 batches,
             )),
+            plain: launch.plain || launch.silent,
             problem: Mutex::new(None),
         });
         let mut training = SupervisedTraining::new(&launch.out, Arc::new(train), Arc::new(valid))
@@ -181,16 +193,13 @@ impl<H: Head> Run<H> {
         if launch.plain || launch.silent {
             training = training.renderer(Box::new(Quiet));
         }
-        let result = training.launch(learner);
+        training.launch(learner);
         let state = strategy.state.lock().expect("no other thread").clone();
         state.curves.write(&launch.out)?;
         if let Some(problem) = strategy.problem.lock().expect("no other thread").take() {
             return Err(problem);
         }
-        if let Some(problem) = result.error {
-            return Err(Error::Training(problem.to_string()));
-        }
-        if result.interrupted.is_some() && !state.finished {
+        if !state.finished {
             return Err(Error::Interrupted(format!(
                 "stopped after step {}; everything up to there is saved, go on with --resume --out {}",
                 state.step,
@@ -218,6 +227,10 @@ impl<H: Head> Run<H> {
         if nested > 0 && !model.head.nested() {
             println!(
                 "this head is flat: it learns, and is chosen by, the outermost entities ({nested} training entities nest)"
+            );
+        } else if nested > 0 && model.head.has_flat_part() {
+            println!(
+                "the tagger of this bundle learns the outermost entities ({nested} training entities nest)"
             );
         }
         println!(

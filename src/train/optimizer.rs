@@ -30,20 +30,22 @@ impl GradientScale {
         self.0.store(factor.to_bits(), Ordering::Relaxed);
     }
 
-    /// Sets the factor that averages `gathered` gradients and shortens them to `longest` (0: no limit).
+    /// Sets the factor that averages `gathered` gradients and shortens them to `longest` (0: no limit); returns their
+    /// length.
     pub fn clip<M: Module>(
         &self,
         model: &M,
         gradients: &GradientsParams,
         gathered: usize,
         longest: f64,
-    ) {
+    ) -> f64 {
         let mut factor = 1.0 / gathered as f64;
+        let norm = factor * gradient_norm(model, gradients);
         if longest > 0.0 {
-            let norm = factor * gradient_norm(model, gradients);
             factor *= (longest / (norm + 1e-6)).min(1.0);
         }
         self.set(factor as f32);
+        norm
     }
 
     fn get(&self) -> f32 {
@@ -287,6 +289,21 @@ fn gradient_norm<M: Module>(model: &M, gradients: &GradientsParams) -> f64 {
     };
     model.visit(&mut norm);
     norm.squares.sqrt()
+}
+
+/// True when every parameter is a number.
+pub fn all_finite<M: Module>(model: &M) -> bool {
+    struct Finite(bool);
+    impl ModuleVisitor for Finite {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            // One number that is none makes the sum none.
+            let sum = param.val().inner().sum().into_scalar::<f32>();
+            self.0 &= sum.is_finite();
+        }
+    }
+    let mut finite = Finite(true);
+    model.visit(&mut finite);
+    finite.0
 }
 
 fn squares<const D: usize>(gradient: Tensor<D>) -> f64 {

@@ -265,6 +265,7 @@ impl Recipe {
         let name = self.head_name().to_string();
         let mut knobs = std::mem::take(&mut self.head);
         knobs.remove("name");
+        // Of two the tagger is named first; a head bundled with itself will not be found in the zoo.
         let (output, names) = match name.as_str() {
             "seq_ner" => ("seq", format!("seq_ner+{}", bundle.with)),
             _ => ("span", format!("{}+{name}", bundle.with)),
@@ -312,6 +313,29 @@ impl Recipe {
         }
         if !(0.0..=1.0).contains(&train.warm_up) {
             return fail("train.warm_up is a share of the steps, between 0 and 1");
+        }
+        let amounts = [
+            train.weight_decay,
+            train.epsilon,
+            train.clip,
+            train.checkpoint_minutes,
+            train.report_seconds,
+        ];
+        if amounts.iter().any(|amount| !(0.0..1e9).contains(amount)) {
+            return fail(
+                "train.weight_decay, epsilon, clip, checkpoint_minutes and report_seconds are numbers from 0 up",
+            );
+        }
+        let dropouts = [
+            self.encoder.dropout,
+            self.encoder.scratch.as_ref().map(|s| s.dropout),
+        ];
+        if dropouts
+            .into_iter()
+            .flatten()
+            .any(|dropout| !(0.0..1.0).contains(&dropout))
+        {
+            return fail("the encoder's dropout lies from 0 to below 1");
         }
         let rates = [Some(train.learning_rate), train.head_learning_rate];
         if rates

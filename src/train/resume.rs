@@ -6,7 +6,7 @@
 //! never read, or nothing.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -25,6 +25,8 @@ pub const PARTS: [&str; 3] = ["model", "optimizer", "schedule"];
 /// Where a run stands, beside its weights.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
+    /// Fingerprint of the sentences the run is trained and chosen on.
+    pub data: String,
     /// The epoch that goes on, from 1.
     pub epoch: usize,
     /// Batches of that epoch already trained on.
@@ -84,6 +86,12 @@ impl Checkpoints {
                 fs::remove_dir_all(&path).map_err(|source| Error::io(&path, source))?;
             }
         }
+        for entry in fs::read_dir(run).map_err(|source| Error::io(run, source))? {
+            let path = entry.map_err(|source| Error::io(run, source))?.path();
+            if name(&path).starts_with(".bundle-") {
+                fs::remove_dir_all(&path).map_err(|source| Error::io(&path, source))?;
+            }
+        }
         Ok(checkpoints)
     }
 
@@ -111,11 +119,6 @@ impl Checkpoints {
             }
         }
         Ok(None)
-    }
-
-    /// The state of the checkpoint after a step, when it is whole.
-    pub fn state(&self, step: usize) -> Result<State> {
-        read_state(&self.step_folder(step))
     }
 
     /// Announces the state that belongs to the checkpoint about to be saved for its step.
@@ -254,10 +257,11 @@ impl Lock {
             .map_err(|source| Error::io(&path, source))?;
         match file.try_lock() {
             Ok(()) => Ok(Self { _file: file }),
-            Err(_) => Err(Error::bundle(
+            Err(TryLockError::WouldBlock) => Err(Error::bundle(
                 run,
                 "another process is training in this folder; wait for it or give another --out",
             )),
+            Err(TryLockError::Error(said)) => Err(Error::io(&path, said)),
         }
     }
 }

@@ -1,6 +1,5 @@
 //! A run's parts, read and sized before anything is trained.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,9 +8,10 @@ use burn::tensor::Device;
 use super::batches::{Kitchen, Prepared};
 use super::corpus::Corpus;
 use super::recipe::Recipe;
-use crate::encoder::pieces::Pieces;
+use crate::encoder::pieces::{Encoded, Pieces};
 use crate::encoder::{EncoderConfig, load};
 use crate::error::{Error, Result};
+use crate::files::replace;
 use crate::heads::Head;
 use crate::recognizer::Recognizer;
 use crate::text::Sentence;
@@ -60,6 +60,11 @@ impl<H: Head> Run<H> {
                 transformer.width, transformer.heads
             )));
         }
+        if transformer.window() < 3 || transformer.width == 0 || transformer.layers == 0 {
+            return Err(Error::Config(
+                "the encoder needs at least one layer, a width, and room for three pieces".into(),
+            ));
+        }
         if pieces.vocabulary() > transformer.vocabulary {
             return Err(Error::Config(format!(
                 "the tokenizer knows {} pieces, but the encoder has embeddings for {} only; they do not belong together",
@@ -87,7 +92,7 @@ impl<H: Head> Run<H> {
     pub fn write_description(&self, out: &Path) -> Result<()> {
         let path = out.join("config.json");
         let json = serde_json::to_string_pretty(&self.config()).expect("a config is plain data");
-        fs::write(&path, json).map_err(|source| Error::io(&path, source))?;
+        replace(&path, json.as_bytes())?;
         self.pieces.save(&out.join("tokenizer.json"))
     }
 
@@ -98,10 +103,22 @@ impl<H: Head> Run<H> {
 
     /// What batches of these sentences are made with.
     pub fn kitchen(&self, sentences: &[Sentence], batch: usize) -> Kitchen<H> {
+        let encoded = self.pieces.encode(sentences);
+        let limit = self.encoder.transformer.window() - 2;
+        let cut = encoded
+            .iter()
+            .flat_map(Encoded::counts)
+            .filter(|count| *count > limit)
+            .count();
+        if cut > 0 {
+            tracing::warn!(
+                "{cut} words have more than {limit} pieces each; only the first {limit} are read"
+            );
+        }
         Kitchen {
             corpus: Prepared {
                 sentences: sentences.to_vec(),
-                encoded: self.pieces.encode(sentences),
+                encoded,
             },
             pieces: self.pieces.clone(),
             window: self.encoder.transformer.window(),

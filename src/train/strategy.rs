@@ -19,7 +19,7 @@ use burn::train::{
 
 use super::batches::{Loader, mix};
 use super::curves::Point;
-use super::optimizer::GradientScale;
+use super::optimizer::{GradientScale, all_finite};
 use super::progress::Reporter;
 use super::recipe::Train;
 use super::resume::{Checkpoints, State};
@@ -27,6 +27,7 @@ use super::step::Outcome;
 use crate::error::Error;
 use crate::eval::Counts;
 use crate::heads::Head;
+use crate::process;
 use crate::recognizer::Recognizer;
 
 /// A loop that can be left and entered again at any step.
@@ -49,6 +50,8 @@ pub struct ExactTraining<H: Head> {
     pub scale: GradientScale,
     /// Lines of progress.
     pub reporter: Mutex<Reporter>,
+    /// No terminal display is shown.
+    pub plain: bool,
     /// Why the run cannot go on.
     pub problem: Mutex<Option<Error>>,
 }
@@ -102,6 +105,10 @@ impl<H: Head> SupervisedLearningStrategy<Recognizer<H>> for ExactTraining<H> {
         while !session.state.finished && !session.interrupter.should_stop() {
             session.epoch(&train, &valid);
         }
+        // A terminal display forgets stops and errors when it closes; what went wrong is kept here.
+        if let Some(error) = session.interrupter.error() {
+            session.fail(Error::Training(error.to_string()));
+        }
         *self.state.lock().expect("no other thread") = session.state;
         // Dropping the checkpointer waits until everything is on disk.
         drop(session.checkpointer);
@@ -130,6 +137,13 @@ impl<H: Head> Session<'_, H> {
         }
         // Stopped inside validation, the epoch is saved with all its batches done: resuming validates again.
         self.save_if_sound();
+    }
+
+    /// Ends the run with an error; the first one counts.
+    fn fail(&self, error: Error) {
+        let mut problem = self.settings.problem.lock().expect("no other thread");
+        problem.get_or_insert(error);
+        self.interrupter.stop(Some("an error"));
     }
 
     /// A checkpoint, unless the run ended in an error.
@@ -174,12 +188,15 @@ impl<H: Head> Session<'_, H> {
             let sentences = batch.sentences.clone();
             let output = self.learner.train_step(batch);
             if !output.item.loss.is_finite() {
-                return self.stop_on_bad_loss(output.item.loss, &sentences);
+                let what = format!("loss became {}", output.item.loss);
+                return self.stop_on_bad_number(&what, &sentences);
             }
             gathered += 1;
             let last = self.state.batch + 1 == per_epoch;
             let step_now = gathered == settings.train.accumulate || last;
-            let outcome = self.apply(output, &mut gradients, gathered, step_now);
+            let Some(outcome) = self.apply(output, &mut gradients, gathered, step_now) else {
+                return self.stop_on_bad_number("gradient is not finite", &sentences);
+            };
             if step_now {
                 gathered = 0;
             }
@@ -189,6 +206,9 @@ impl<H: Head> Session<'_, H> {
             self.state.seconds = self.seconds();
             let iteration = Some(self.state.batch);
             let rate = self.learner.lr_current();
+            if !settings.plain {
+                process::let_signals_through();
+            }
             self.lines()
                 .step(&self.state, outcome.sentences, rate.base());
             self.report(LearnerEvent::ProcessedItem(TrainingItem::new(
@@ -205,48 +225,58 @@ impl<H: Head> Session<'_, H> {
                 self.save();
             }
         }
+        if self.state.batch < per_epoch {
+            self.fail(Error::Training(format!(
+                "the batches of epoch {epoch} ended after {} of {per_epoch}: making a batch failed, see above",
+                self.state.batch
+            )));
+        }
     }
 
-    /// Adds a batch's gradients, and updates the weights when enough are gathered.
+    /// Adds a batch's gradients, and updates the weights when enough are gathered. Nothing when a gradient is not
+    /// finite: then the weights stay as they are.
     fn apply(
         &mut self,
         output: TrainOutput<Outcome>,
         accumulator: &mut GradientsAccumulator<Recognizer<H>>,
         gathered: usize,
         step_now: bool,
-    ) -> Outcome {
+    ) -> Option<Outcome> {
         let settings = self.settings;
         let gradients = if gathered == 1 && step_now {
             output.grads
         } else {
             accumulator.accumulate(&self.learner.model(), output.grads);
             if !step_now {
-                return output.item;
+                return Some(output.item);
             }
             accumulator.grads()
         };
         let model = self.learner.model();
-        settings
+        let norm = settings
             .scale
             .clip(&model, &gradients, gathered, settings.train.clip);
+        if !norm.is_finite() {
+            return None;
+        }
         self.learner.lr_step();
         self.learner.optimizer_step(gradients);
         self.state.step += 1;
-        output.item
+        Some(output.item)
     }
 
     fn lines(&self) -> std::sync::MutexGuard<'_, Reporter> {
         self.settings.reporter.lock().expect("no other thread")
     }
 
-    fn stop_on_bad_loss(&mut self, loss: f64, sentences: &[usize]) {
+    fn stop_on_bad_number(&mut self, what: &str, sentences: &[usize]) {
         let kept = match self.settings.checkpoints.newest() {
             Ok(Some(state)) => format!("the checkpoint after step {} is kept", state.step),
             _ => "no checkpoint was written yet".into(),
         };
         let texts = &self.settings.loader.kitchen().corpus.sentences;
         let message = format!(
-            "the loss became {loss} in epoch {}, batch {} (after step {}); {kept}. Lower train.learning_rate, raise \
+            "the {what} in epoch {}, batch {} (after step {}); {kept}. Lower train.learning_rate, raise \
              train.warm_up, or look at the batch: training sentences [{}], the first of them {:?}",
             self.state.epoch,
             self.state.batch,
@@ -260,8 +290,7 @@ impl<H: Head> Session<'_, H> {
                 .first()
                 .map_or("", |index| texts[*index].text.as_str()),
         );
-        *self.settings.problem.lock().expect("no other thread") = Some(Error::Training(message));
-        self.interrupter.stop(Some("the loss is not a number"));
+        self.fail(Error::Training(message));
     }
 
     fn is_due(&self) -> bool {
@@ -269,6 +298,14 @@ impl<H: Head> Session<'_, H> {
     }
 
     fn save(&mut self) {
+        // Weights that are no numbers must not push out a checkpoint that is good.
+        if !all_finite(&self.learner.model()) {
+            let step = self.state.step;
+            return self.fail(Error::Training(format!(
+                "some weights are not finite after step {step}, so no checkpoint was written; earlier ones are kept. \
+                 Lower train.learning_rate, or raise train.epsilon or train.warm_up"
+            )));
+        }
         self.settings.checkpoints.announce(self.state.clone());
         self.checkpointer
             .checkpoint(&self.learner, self.state.step, &self.store);
@@ -288,7 +325,13 @@ impl<H: Head> Session<'_, H> {
         let mut batches = valid.iter();
         let mut iteration = 0;
         while let Some(batch) = batches.next() {
-            let Ok(batch) = batch else { continue };
+            let batch = match batch {
+                Ok(batch) => batch,
+                Err(problem) => {
+                    self.interrupter.fail(problem);
+                    break;
+                }
+            };
             let outcome = InferenceStep::step(&model, batch);
             loss += outcome.loss * outcome.sentences as f64;
             counts += outcome.counts;
@@ -335,6 +378,7 @@ impl<H: Head> Session<'_, H> {
             dev_precision: dev.map(|(_, counts)| counts.precision()),
             dev_recall: dev.map(|(_, counts)| counts.recall()),
             dev_f1: f1,
+            other_f1: state.other.as_ref().map(|(_, f1)| *f1),
             learning_rate: self.learner.lr_current().base(),
             seconds: state.seconds,
             sentences_per_second: state.loss_sentences as f64 / (state.seconds - before).max(1e-9),

@@ -65,6 +65,8 @@ fn head(text: &mut String, facts: &Facts<'_>) -> std::fmt::Result {
     writeln!(text, "---")?;
     writeln!(text, "library_name: nerzoo")?;
     writeln!(text, "pipeline_tag: token-classification")?;
+    // Corpus and encoder each bring their own; the section on licences names them.
+    writeln!(text, "license: other")?;
     writeln!(
         text,
         "tags: [nerzoo, named-entity-recognition, {}]",

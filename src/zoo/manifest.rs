@@ -23,18 +23,23 @@ pub fn write(folder: &Path) -> Result<()> {
             && path.is_file()
             && name != FILE
         {
-            File::open(&path)
-                .and_then(|file| file.sync_all())
-                .map_err(|source| Error::io(&path, source))?;
+            flush(&path)?;
             hashes.insert(name, sha256(&path)?);
         }
     }
     let path = folder.join(FILE);
     let json = serde_json::to_vec_pretty(&hashes).expect("strings are plain data");
     fs::write(&path, json).map_err(|source| Error::io(&path, source))?;
-    File::open(&path)
+    flush(&path)
+}
+
+/// Waits until a file is on disk; some systems want it writable for that.
+fn flush(path: &Path) -> Result<()> {
+    File::options()
+        .write(true)
+        .open(path)
         .and_then(|file| file.sync_all())
-        .map_err(|source| Error::io(&path, source))
+        .map_err(|said| Error::io(path, said))
 }
 
 /// Fails unless every file the manifest names is there with its hash.

@@ -1,4 +1,4 @@
-//! The analysis on a terminal: all entities, attributes, kinds of errors.
+//! The analysis on a terminal: every table of the report.
 
 use std::fmt;
 
@@ -8,11 +8,16 @@ use super::cells::Table;
 impl fmt::Display for Analysis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.facts())?;
-        for table in [
+        let mut tables = vec![
             self.overall_table(),
+            self.type_table(),
             self.bucket_table(),
+            self.length_table(),
             self.error_table(),
-        ] {
+        ];
+        tables.extend(self.nesting_table());
+        tables.extend(self.models.iter().map(|model| self.confusion_table(model)));
+        for table in tables {
             write!(f, "\n{}\n{}\n", table.title, lines(&table).join("\n"))?;
         }
         Ok(())

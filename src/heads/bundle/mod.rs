@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Head, Losses};
 use crate::encoder::WordStates;
+use crate::error::{Error, Result};
 use crate::text::{Labels, Mention, Sentence};
 
 /// Which of the two heads answers.
@@ -89,6 +90,17 @@ impl<A: Head, B: Head> Head for Bundle<A, B> {
         format!("{}+{}", A::name(), B::name())
     }
 
+    fn check(config: &Self::Config) -> Result<()> {
+        if !(0.0..=1.0).contains(&config.alpha) {
+            let alpha = config.alpha;
+            return Err(Error::Config(format!(
+                "[head] alpha = {alpha}: it lies between 0 and 1"
+            )));
+        }
+        A::check(&config.seq)?;
+        B::check(&config.span)
+    }
+
     fn init(config: &Self::Config, width: usize, labels: &Labels, device: &Device) -> Self {
         let seq = A::init(&config.seq, width, labels, device);
         let span = B::init(&config.span, width, labels, device);
@@ -100,6 +112,10 @@ impl<A: Head, B: Head> Head for Bundle<A, B> {
             Output::Seq => self.seq.nested(),
             Output::Span => self.span.nested(),
         }
+    }
+
+    fn has_flat_part(&self) -> bool {
+        self.seq.has_flat_part() || self.span.has_flat_part()
     }
 
     fn gold(

@@ -27,8 +27,9 @@ pub use target::{Gold, tags};
 
 use burn::tensor::Device;
 
-use super::{Head, Losses};
+use super::{Head, Losses, probability};
 use crate::encoder::WordStates;
+use crate::error::Result;
 use crate::text::{Labels, Mention, Sentence};
 
 impl Head for SeqNer {
@@ -37,6 +38,11 @@ impl Head for SeqNer {
 
     fn name() -> String {
         "seq_ner".into()
+    }
+
+    fn check(config: &Config) -> Result<()> {
+        probability("dropout", config.dropout)?;
+        probability("word_dropout", config.word_dropout)
     }
 
     fn init(config: &Config, width: usize, labels: &Labels, device: &Device) -> Self {

@@ -6,9 +6,9 @@ use rand::SeedableRng;
 use rand::seq::index::sample;
 use rand_chacha::ChaCha8Rng;
 
-use super::config::Config;
+use super::config::{Config, Output};
 use crate::nn::spans::{BatchSpan, all_spans};
-use crate::text::{Labels, Sentence};
+use crate::text::{Labels, Sentence, outermost};
 
 /// The spans a batch is trained on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,8 +60,12 @@ fn entities(
     labels: &Labels,
     sentence: &Sentence,
 ) -> BTreeMap<(usize, usize), i32> {
+    let all = match config.output {
+        Output::Nested => sentence.entities.clone(),
+        Output::Flat => outermost(&sentence.entities),
+    };
     let mut entities = BTreeMap::new();
-    for entity in &sentence.entities {
+    for entity in &all {
         if let Some(label) = labels.index(&entity.label)
             && entity.span.len() <= config.longest
         {
