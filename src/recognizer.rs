@@ -1,7 +1,7 @@
 //! A model is an encoder and a head: the one module that is trained, saved and loaded.
 
 use burn::module::Module;
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor};
 
 use crate::encoder::batch::PieceBatch;
 use crate::encoder::{Encoder, EncoderConfig, WordStates};
@@ -36,16 +36,23 @@ impl<H: Head> Recognizer<H> {
         self.encoder.transformer.device()
     }
 
-    /// Word states. A frozen encoder runs without dropout and leaves no trace for the gradient.
+    /// Word states. A frozen encoder runs without dropout and leaves no trace for the gradient, not even one to
+    /// the head's prompt.
     pub fn states(&self, batch: &PieceBatch, frozen: bool) -> WordStates {
         let device = self.device();
+        let prompt = self.head.prompt();
         if !frozen || !device.is_autodiff() {
-            return self.encoder.forward(batch, &device);
+            return self.encoder.forward_with(batch, prompt, &device);
         }
-        let states = self.encoder.valid().forward(batch, &device.clone().inner());
+        let prompt = prompt.map(Tensor::inner);
+        let states = self
+            .encoder
+            .valid()
+            .forward_with(batch, prompt, &device.clone().inner());
         WordStates {
-            words: burn::tensor::Tensor::from_inner(states.words),
-            sentence: burn::tensor::Tensor::from_inner(states.sentence),
+            words: Tensor::from_inner(states.words),
+            sentence: Tensor::from_inner(states.sentence),
+            prompts: states.prompts.map(Tensor::from_inner),
             lengths: states.lengths,
         }
     }

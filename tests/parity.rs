@@ -187,6 +187,7 @@ impl Bundling {
         let states = WordStates {
             words: Tensor::from_inner(states.words),
             sentence: Tensor::from_inner(states.sentence),
+            prompts: None,
             lengths: states.lengths,
         };
         let head = |decoder| {
@@ -501,6 +502,7 @@ fn plain(states: &WordStates) -> WordStates {
     WordStates {
         words: states.words.clone().inner(),
         sentence: states.sentence.clone().inner(),
+        prompts: states.prompts.clone().map(Tensor::inner),
         lengths: states.lengths.clone(),
     }
 }

@@ -1,5 +1,8 @@
 //! Layers more than one paper uses.
 
+pub mod biaffine;
+pub mod bilstm;
+pub mod conditional_norm;
 pub mod crf;
 pub mod host;
 pub mod loss;
