@@ -1,6 +1,8 @@
 //! Parity with the reference implementations: every fixture under `NERZOO_GOLDEN` (default ../shared/golden), sizes
 //! read from the files. The largest difference allowed is 1e-4, relative.
 
+#[path = "parity/bopn.rs"]
+mod bopn;
 mod common;
 
 use std::collections::BTreeMap;
@@ -23,7 +25,7 @@ use nerzoo::nn::spans::BatchSpan;
 use nerzoo::text::{Entity, Labels, Sentence};
 
 /// Families with fixtures and a test below; any other folder is named as not covered.
-const COVERED: [&str; 3] = ["encoders", "bundling", "common"];
+const COVERED: [&str; 4] = ["encoders", "bundling", "bopn", "common"];
 
 #[test]
 fn no_family_is_overlooked() {

@@ -25,8 +25,30 @@ fn variants(head: &str) -> Vec<Vec<String>> {
             .map(|kind| vec![format!("head.representation={kind}")])
             .to_vec(),
         "bl_ner" => vec![sets(&["head.alpha=0.3"])],
+        "bopn" => vec![
+            bopn("head", &["head.preset=paper"]),
+            bopn("head", &["head.preset=released"]),
+            bopn(
+                "head",
+                &[
+                    "head.type_input=false",
+                    "head.mode=start",
+                    "head.decode=centre",
+                ],
+            ),
+        ],
+        "seq_ner+bopn" => vec![bopn("head.span", &["head.alpha=0.3"])],
         _ => vec![sets(&[])],
     }
+}
+
+/// BOPN in a size for eight sentences.
+fn bopn(table: &str, sets: &[&str]) -> Vec<String> {
+    let small = ["lstm_width=48", "lstm_dropout=0.1", "biaffine_width=24"];
+    let small = small.iter().map(|set| format!("{table}.{set}"));
+    small
+        .chain(sets.iter().map(|set| set.to_string()))
+        .collect()
 }
 
 /// Eight sentences of different lengths, nested and not, one without entities.

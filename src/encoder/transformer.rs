@@ -6,9 +6,11 @@ use burn::nn::{
     Dropout, DropoutConfig, Embedding, EmbeddingConfig, LayerNorm, LayerNormConfig, Linear,
     LinearConfig,
 };
-use burn::tensor::activation::{gelu, gelu_approximate, relu, softmax};
+use burn::tensor::activation::{gelu_approximate, relu, softmax};
 use burn::tensor::{Device, Int, Tensor};
 use serde::{Deserialize, Serialize};
+
+use crate::nn::activation::gelu;
 
 /// Added to the scores of padding before the softmax; small enough to vanish, large enough to stay finite.
 const MASKED: f32 = -1e9;

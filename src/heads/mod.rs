@@ -1,5 +1,6 @@
 //! One folder per paper. A head turns word states into a loss and into mentions; it knows nothing of files.
 
+pub mod bopn;
 pub mod bundle;
 pub mod seq_ner;
 pub mod span_ner;

@@ -1,5 +1,6 @@
 //! Layers more than one paper uses.
 
+pub mod activation;
 pub mod biaffine;
 pub mod bilstm;
 pub mod conditional_norm;

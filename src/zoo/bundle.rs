@@ -177,8 +177,17 @@ pub fn save_weights<M: Module>(model: &M, path: &Path, half: bool) -> Result<()>
 
 /// Reads weights of either precision; any that is missing, left over or misshapen is an error.
 pub fn load_weights<M: Module>(model: &mut M, path: &Path) -> Result<()> {
-    let mut store =
-        SafetensorsStore::from_file(path).with_from_adapter(FloatCastAdapter::to(DType::F32));
+    apply(model, SafetensorsStore::from_file(path), path)
+}
+
+/// The same from memory, such as what [`import`](super::import) makes.
+pub fn load_weights_from_bytes<M: Module>(model: &mut M, bytes: Vec<u8>) -> Result<()> {
+    let store = SafetensorsStore::from_bytes(Some(bytes));
+    apply(model, store, Path::new("weights in memory"))
+}
+
+fn apply<M: Module>(model: &mut M, store: SafetensorsStore, path: &Path) -> Result<()> {
+    let mut store = store.with_from_adapter(FloatCastAdapter::to(DType::F32));
     let result = model
         .load_from(&mut store)
         .map_err(|problem| Error::bundle(path, problem.to_string()))?;
