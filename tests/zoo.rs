@@ -46,9 +46,8 @@ fn variants(head: &str) -> Vec<Vec<String>> {
 fn bopn(table: &str, sets: &[&str]) -> Vec<String> {
     let small = ["lstm_width=48", "lstm_dropout=0.1", "biaffine_width=24"];
     let small = small.iter().map(|set| format!("{table}.{set}"));
-    small
-        .chain(sets.iter().map(|set| set.to_string()))
-        .collect()
+    let others = ["train.epochs=120"].into_iter().chain(sets.iter().copied());
+    small.chain(others.map(String::from)).collect()
 }
 
 /// Eight sentences of different lengths, nested and not, one without entities.

@@ -249,3 +249,141 @@ fn in_order(
             .iter()
             .any(|(place, offset)| said.get(place) == Some(offset))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::config::{Config, Mode, Preset};
+    use super::super::target::Gold;
+    use super::*;
+    use crate::text::{Labels, Sentence};
+    use proptest::prelude::*;
+
+    fn cell(span: [i32; 2], offset: Offset, probability: f32) -> Cell {
+        Cell {
+            label: 0,
+            span,
+            offset,
+            probability,
+        }
+    }
+
+    fn found(decoding: Decoding, cells: &[Cell]) -> Vec<([i32; 2], f32)> {
+        let scheme = Scheme::new(2, Mode::Both);
+        mentions(&scheme, Labelling::Shared, decoding, 9, cells)
+            .into_iter()
+            .map(|((_, span), score)| (span, score))
+            .collect()
+    }
+
+    #[test]
+    fn offsets_find_an_entity_whose_centre_is_silent() {
+        let cells = [
+            cell([4, 6], Offset::Start(1), 0.5),
+            cell([5, 6], Offset::Start(2), 0.7),
+            cell([0, 0], Offset::Centre, 0.9),
+        ];
+        let expected = vec![([0, 0], 0.9), ([3, 6], 0.7)];
+        assert_eq!(found(Decoding::Votes, &cells), expected);
+        assert_eq!(found(Decoding::Rules, &cells), expected);
+        assert_eq!(found(Decoding::Centre, &cells), expected[..1]);
+    }
+
+    #[test]
+    fn start_and_end_votes_are_not_added() {
+        let cells = [
+            cell([4, 6], Offset::Start(1), 0.5),
+            cell([3, 7], Offset::End(1), 0.7),
+        ];
+        assert_eq!(found(Decoding::Votes, &cells), []);
+    }
+
+    #[test]
+    fn an_offset_that_contradicts_its_nearest_centre_is_dropped() {
+        let mut cells = vec![
+            cell([4, 6], Offset::Start(2), 0.5), // says [2, 6], yet [3, 6] is nearer
+            cell([3, 6], Offset::Start(1), 0.5), // in order with it
+        ];
+        assert_eq!(found(Decoding::Rules, &cells), [([2, 6], 0.5)]);
+        cells.push(cell([4, 7], Offset::Centre, 0.9)); // shares only the start with [4, 6]
+        assert_eq!(
+            found(Decoding::Rules, &cells),
+            [([2, 6], 0.5), ([4, 7], 0.9)]
+        );
+        cells[1].offset = Offset::Centre;
+        assert_eq!(
+            found(Decoding::Rules, &cells),
+            [([3, 6], 0.5), ([4, 7], 0.9)]
+        );
+    }
+
+    #[test]
+    fn an_offset_out_of_order_is_dropped() {
+        let alone = [cell([5, 6], Offset::Start(2), 0.5)];
+        assert_eq!(found(Decoding::Rules, &alone), []);
+        let around = [
+            cell([2, 6], Offset::Start(-1), 0.5),
+            cell([4, 6], Offset::Start(1), 0.6),
+        ];
+        assert_eq!(found(Decoding::Rules, &around), [([3, 6], 0.6)]);
+        let crossed = [
+            cell([5, 6], Offset::Start(2), 0.5),
+            cell([4, 6], Offset::Start(2), 0.6),
+        ];
+        assert_eq!(found(Decoding::Rules, &crossed), []);
+    }
+
+    #[test]
+    fn a_target_outside_the_sentence_is_none() {
+        let cells = [
+            cell([0, 3], Offset::Start(1), 0.5),
+            cell([1, 3], Offset::Start(2), 0.5),
+            cell([2, 2], Offset::End(2), 0.5),
+            cell([2, 3], Offset::End(2), 0.5),
+        ];
+        for decoding in [Decoding::Votes, Decoding::Rules] {
+            assert_eq!(found(decoding, &cells), []);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn gold_grids_decode_to_gold(
+            entities in prop::collection::vec((0usize..12, 1usize..8, 0usize..2), 0..9),
+            reach in 0usize..4,
+            released in any::<bool>(),
+            mode in prop::sample::select(vec![Mode::Both, Mode::Start, Mode::End, Mode::None]),
+        ) {
+            let names = ["A", "B"];
+            let mut sentence = Sentence::from_words((0..12).map(|word| word.to_string()));
+            sentence.entities = entities
+                .into_iter()
+                .map(|(start, words, label)| Entity::new(start, (start + words).min(12), names[label]))
+                .collect();
+            sentence.entities.sort();
+            sentence.entities.dedup();
+            let preset = if released { Preset::Released } else { Preset::Paper };
+            let config = Config { offsets: reach, mode, ..Config::of(preset) };
+            let scheme = Scheme::of(&config);
+            let gold = Gold::new(&config, &Labels::new(names), &[&sentence]);
+            let list = scheme.list();
+            let scores: Vec<f32> = gold
+                .labels
+                .iter()
+                .flat_map(|label| (0..list.len()).map(move |kind| if kind == *label as usize { 5.0 } else { 0.0 }))
+                .collect();
+            let cells = cells(&scheme, &scores, 2, 12, 12);
+            let mut decodings = vec![Decoding::Centre, Decoding::Rules];
+            if config.labels == Labelling::Shared {
+                decodings.push(Decoding::Votes);
+            }
+            for decoding in decodings {
+                let mut found: Vec<Entity> = mentions(&scheme, config.labels, decoding, 12, &cells)
+                    .into_iter()
+                    .map(|((label, [start, end]), _)| Entity::new(start as usize, end as usize + 1, names[label]))
+                    .collect();
+                found.sort();
+                prop_assert_eq!(&found, &sentence.entities);
+            }
+        }
+    }
+}

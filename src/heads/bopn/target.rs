@@ -211,3 +211,108 @@ fn around(
     }
     spans
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::config::Preset;
+    use super::*;
+    use crate::text::Entity;
+
+    fn grid(config: &Config, words: usize, entities: &[(usize, usize)]) -> Vec<Vec<i32>> {
+        let mut sentence = Sentence::from_words((0..words).map(|word| word.to_string()));
+        sentence.entities = entities
+            .iter()
+            .map(|(start, end)| Entity::new(*start, *end, "X"))
+            .collect();
+        let gold = Gold::new(config, &Labels::new(["X"]), &[&sentence]);
+        gold.labels.chunks(words).map(<[i32]>::to_vec).collect()
+    }
+
+    #[test]
+    fn labels_are_numbered_from_the_farthest_before_to_the_farthest_after() {
+        for (mode, reach, count) in [
+            (Mode::Both, 3, 14),
+            (Mode::Start, 3, 8),
+            (Mode::End, 2, 6),
+            (Mode::Both, 0, 2),
+            (Mode::None, 3, 2),
+        ] {
+            let scheme = Scheme::new(reach, mode);
+            assert_eq!(scheme.len(), count);
+            for (id, offset) in scheme.list().into_iter().enumerate() {
+                assert_eq!(scheme.id(offset), Some(id), "{mode:?} {offset:?}");
+            }
+        }
+        let scheme = Scheme::new(1, Mode::Both);
+        let expected = [
+            Offset::Out,
+            Offset::Start(-1),
+            Offset::End(-1),
+            Offset::Centre,
+            Offset::Start(1),
+            Offset::End(1),
+        ];
+        assert_eq!(scheme.list(), expected);
+    }
+
+    #[test]
+    fn the_paper_also_labels_spans_that_share_no_border() {
+        let config = Config {
+            offsets: 1,
+            ..Config::of(Preset::Paper)
+        };
+        // The entity is words 1 and 2: s:-1 is 1, e:-1 is 2, the centre 3, s:1 is 4, e:1 is 5.
+        let expected = [
+            [0, 1, 1, 1, 0],
+            [0, 2, 3, 5, 0],
+            [0, 0, 4, 4, 0],
+            [0, 0, 0, 0, 0],
+            [0, 0, 0, 0, 0],
+        ];
+        assert_eq!(grid(&config, 5, &[(1, 3)]), expected);
+        let shared = Config {
+            offsets: 1,
+            ..Config::of(Preset::Released)
+        };
+        let expected = [
+            [0, 0, 1, 0, 0],
+            [0, 2, 3, 5, 0],
+            [1, 3, 4, 0, 0],
+            [0, 5, 0, 0, 0],
+            [0, 0, 0, 0, 0],
+        ];
+        assert_eq!(grid(&shared, 5, &[(1, 3)]), expected);
+    }
+
+    #[test]
+    fn without_offsets_only_entities_are_labelled() {
+        for config in [
+            Config {
+                offsets: 0,
+                ..Config::default()
+            },
+            Config {
+                mode: Mode::None,
+                ..Config::default()
+            },
+        ] {
+            let labels = grid(&config, 6, &[(1, 3), (2, 6)]).concat();
+            assert_eq!(labels.iter().sum::<i32>(), 2);
+            assert_eq!([labels[8], labels[17]], [1, 1]);
+        }
+    }
+
+    #[test]
+    fn long_sentences_are_labelled_quickly() {
+        let mut sentence = Sentence::from_words((0..200).map(|word| word.to_string()));
+        sentence.entities = (0..150)
+            .map(|word| Entity::new(word, word + 1 + word % 40, format!("{}", word % 7)))
+            .collect();
+        let labels = Labels::new((0..7).map(|label| label.to_string()));
+        let start = std::time::Instant::now();
+        for preset in [Preset::Paper, Preset::Released] {
+            Gold::new(&Config::of(preset), &labels, &[&sentence]);
+        }
+        assert!(start.elapsed().as_millis() < 500, "{:?}", start.elapsed());
+    }
+}
