@@ -26,18 +26,28 @@ fn variants(head: &str) -> Vec<Vec<String>> {
             .to_vec(),
         "bl_ner" => vec![sets(&["head.alpha=0.3"])],
         "bopn" => vec![
-            bopn("head", &["head.preset=paper"]),
+            // As the text has it, without a way round the convolutions, it learns slowly.
+            bopn(
+                "head",
+                &[
+                    "head.preset=paper",
+                    "head.convolutions=2",
+                    "train.epochs=100",
+                    "train.head_learning_rate=1e-2",
+                ],
+            ),
             bopn("head", &["head.preset=released"]),
             bopn(
                 "head",
                 &[
+                    "head.preset=released",
                     "head.type_input=false",
                     "head.mode=start",
-                    "head.decode=centre",
+                    "head.decode=rules",
                 ],
             ),
         ],
-        "seq_ner+bopn" => vec![bopn("head.span", &["head.alpha=0.3"])],
+        "seq_ner+bopn" => vec![bopn("head.span", &["head.span.preset=released"])],
         _ => vec![sets(&[])],
     }
 }
@@ -46,8 +56,9 @@ fn variants(head: &str) -> Vec<Vec<String>> {
 fn bopn(table: &str, sets: &[&str]) -> Vec<String> {
     let small = ["lstm_width=48", "lstm_dropout=0.1", "biaffine_width=24"];
     let small = small.iter().map(|set| format!("{table}.{set}"));
-    let others = ["train.epochs=120"].into_iter().chain(sets.iter().copied());
-    small.chain(others.map(String::from)).collect()
+    small
+        .chain(sets.iter().map(|set| set.to_string()))
+        .collect()
 }
 
 /// Eight sentences of different lengths, nested and not, one without entities.

@@ -245,21 +245,38 @@ fn build<H: Head>(
     knobs: &Knobs,
 ) -> Result<(Config, Recognizer<H>)> {
     let mut config = Config::read(folder)?;
-    if let Some(known) = config.head_config.as_object_mut() {
-        for (name, value) in knobs {
-            if !known.contains_key(name) {
-                return Err(Error::Config(format!(
-                    "{} has no setting {name:?}; it has: {}",
-                    config.head,
-                    known.keys().cloned().collect::<Vec<_>>().join(", ")
-                )));
-            }
-            known.insert(name.clone(), value.clone());
-        }
+    for (name, value) in knobs {
+        *knob(&mut config, name)? = value.clone();
     }
     let head = config.head_config::<H>(folder)?;
     let model = Recognizer::<H>::new(&config.encoder, &head, &config.labels, device);
     Ok((config, model))
+}
+
+/// A knob of a model's head; of a bundle also one of its span model's.
+fn knob<'a>(config: &'a mut Config, name: &str) -> Result<&'a mut Value> {
+    let own = config.head_config.get(name).is_some();
+    let spans = config
+        .head_config
+        .get("span")
+        .and_then(|span| span.get(name));
+    let pointer = match (own, spans) {
+        (false, Some(_)) => format!("/span/{name}"),
+        _ => format!("/{name}"),
+    };
+    let known: Vec<&str> = config
+        .head_config
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, _)| key.as_str())
+        .collect();
+    let unknown = Error::Config(format!(
+        "{} has no setting {name:?}; it has: {}",
+        config.head,
+        known.join(", ")
+    ));
+    config.head_config.pointer_mut(&pointer).ok_or(unknown)
 }
 
 fn tagger<H: Head>(folder: &Path, config: Config, model: Recognizer<H>) -> Result<ModelTagger<H>> {

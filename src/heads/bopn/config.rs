@@ -48,6 +48,8 @@ pub enum Decoding {
     Centre,
     /// Centre spans, and what offsets point to when they pass the paper's two rules.
     Rules,
+    /// Centre spans, and whatever any offset points to: the most recall, the least precision.
+    All,
     /// Centre spans, and what as many start offsets, or as many end offsets, point to as the largest offset is.
     Votes,
 }
@@ -101,7 +103,7 @@ pub struct Config {
     pub mirror: bool,
     /// Label smoothing: 0 (paper), 0.01 (released).
     pub smoothing: f64,
-    /// `rules` (paper), `votes` (released) or `centre`: how mentions are read.
+    /// `rules` (paper), `votes` (released), `centre` or `all`: how mentions are read.
     pub decode: Decoding,
 }
 
@@ -143,6 +145,24 @@ impl Config {
     }
 }
 
+impl Config {
+    fn checked(self) -> Result<Self, String> {
+        if self.lstm_width == 0 || !self.lstm_width.is_multiple_of(2) || self.biaffine_width == 0 {
+            return Err("lstm_width is even, for two directions, and no width is 0".into());
+        }
+        let shares = [
+            ("lstm_dropout", self.lstm_dropout),
+            ("biaffine_dropout", self.biaffine_dropout),
+            ("convolution_dropout", self.convolution_dropout),
+            ("smoothing", self.smoothing),
+        ];
+        match shares.iter().find(|(_, share)| !(0.0..1.0).contains(share)) {
+            Some((name, share)) => Err(format!("{name} = {share} is not in 0..1")),
+            None => Ok(self),
+        }
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self::of(Preset::default())
@@ -167,7 +187,8 @@ impl<'de> Deserialize<'de> for Config {
         if let Some(knobs) = knobs.as_object_mut() {
             knobs.extend(given);
         }
-        Self::deserialize(knobs).map_err(D::Error::custom)
+        let config = Self::deserialize(knobs).map_err(D::Error::custom)?;
+        config.checked().map_err(D::Error::custom)
     }
 }
 
@@ -193,5 +214,8 @@ mod tests {
         let problem = read("offset = 1").unwrap_err().to_string();
         assert!(problem.contains("unknown field `offset`"), "{problem}");
         assert!(read("preset = \"other\"").is_err());
+        for wrong in ["lstm_width = 7", "smoothing = 1.0", "lstm_dropout = -0.1"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -136,6 +136,7 @@ pub fn mentions(
         .collect();
     let pointed = match decoding {
         Decoding::Centre => Vec::new(),
+        Decoding::All => all_targets(length, cells),
         Decoding::Votes => votes(scheme, length, cells),
         Decoding::Rules => rules(scheme, labelling, length, cells, &centres),
     };
@@ -150,6 +151,14 @@ pub fn mentions(
     let mut all: Vec<(Found, f32)> = all.into_iter().collect();
     all.sort_by_key(|((label, span), _)| (*span, *label));
     all
+}
+
+/// What any cell points to.
+fn all_targets(length: i32, cells: &[Cell]) -> Vec<(Found, f32)> {
+    cells
+        .iter()
+        .filter_map(|cell| Some(((cell.label, cell.target(length)?), cell.probability)))
+        .collect()
 }
 
 /// The authors' program: what at least S start offsets, or at least S end offsets, point to. The two are never added.
@@ -285,6 +294,7 @@ mod tests {
         let expected = vec![([0, 0], 0.9), ([3, 6], 0.7)];
         assert_eq!(found(Decoding::Votes, &cells), expected);
         assert_eq!(found(Decoding::Rules, &cells), expected);
+        assert_eq!(found(Decoding::All, &cells), expected);
         assert_eq!(found(Decoding::Centre, &cells), expected[..1]);
     }
 
@@ -374,7 +384,7 @@ mod tests {
             let cells = cells(&scheme, &scores, 2, 12, 12);
             let mut decodings = vec![Decoding::Centre, Decoding::Rules];
             if config.labels == Labelling::Shared {
-                decodings.push(Decoding::Votes);
+                decodings.extend([Decoding::Votes, Decoding::All]);
             }
             for decoding in decodings {
                 let mut found: Vec<Entity> = mentions(&scheme, config.labels, decoding, 12, &cells)
