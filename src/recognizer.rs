@@ -67,3 +67,59 @@ impl<H: Head> Recognizer<H> {
         self.head.decode(&self.states(batch, false))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encoder::pieces::{Encoded, Pieces};
+    use crate::encoder::{Layers, Pooling, Scratch};
+    use crate::heads::bopn::{self, Bopn};
+    use crate::nn::host::floats;
+    use crate::text::Sentence;
+
+    #[test]
+    fn prompts_are_encoded_with_every_window_and_read_from_the_first() {
+        let sentence = Sentence::from_words((0..40).map(|word| format!("w{}", word % 7)));
+        let pieces = Pieces::train(std::slice::from_ref(&sentence), 60, true).unwrap();
+        let scratch = Scratch {
+            width: 8,
+            heads: 2,
+            feed_forward: 8,
+            positions: 20,
+            ..Scratch::default()
+        };
+        let encoder = EncoderConfig {
+            transformer: scratch.transformer(pieces.vocabulary()),
+            pooling: Pooling::Mean,
+            layers: Layers::Last,
+            overlap: 4,
+        };
+        let labels = Labels::new(["A", "B", "C"]);
+        let config = bopn::Config::default();
+        let device = Device::flex();
+        let model = Recognizer::<Bopn>::new(&encoder, &config, &labels, &device);
+        let prompts = Bopn::prompts(&config, &labels);
+        assert_eq!(prompts, 3);
+        let window = encoder.transformer.window() - prompts;
+        let states = |sentence: &Sentence| {
+            let encoded = pieces.encode(std::slice::from_ref(sentence));
+            let batch = PieceBatch::new(
+                &encoded.iter().collect::<Vec<&Encoded>>(),
+                &pieces,
+                window,
+                4,
+            );
+            (batch.clone(), model.states(&batch, false))
+        };
+        let (batch, long) = states(&sentence);
+        assert!(batch.row_lengths.len() > 2 && batch.width == window);
+        assert_eq!(long.words.dims(), [1, 40, 8]);
+        // The first window alone.
+        let first = Sentence::from_words((0..window - 2).map(|word| format!("w{}", word % 7)));
+        let (_, short) = states(&first);
+        let prompts = |states: WordStates| floats(states.prompts.unwrap());
+        for (one, other) in prompts(long).iter().zip(prompts(short)) {
+            assert!((one - other).abs() < 1e-5, "{one} {other}");
+        }
+    }
+}

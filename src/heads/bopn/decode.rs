@@ -9,10 +9,6 @@ use crate::encoder::WordStates;
 use crate::nn::host;
 use crate::text::{Entity, Mention, Span};
 
-/// Cells of the grids that are scored at once. A grid's numbers grow with the square of its words: without a limit a
-/// batch of long sentences would need gigabytes.
-const CELLS: usize = 1 << 16;
-
 /// A span of a type: its first and its last word.
 pub type Found = (usize, [i32; 2]);
 
@@ -45,34 +41,18 @@ impl Cell {
 
 /// The mentions of each sentence.
 pub fn decode(head: &Bopn, states: &WordStates) -> Vec<Vec<Mention>> {
-    let encoded = head.encode(states);
-    let longest = states.lengths.iter().copied().max().unwrap_or(0).max(1);
-    let step = (CELLS / (longest * longest)).max(1);
-    let batch = states.lengths.len();
-    (0..batch)
-        .step_by(step)
-        .flat_map(|first| part(head, &encoded, first, step.min(batch - first)))
-        .collect()
+    let parts = head.encode(states).parts();
+    parts.iter().flat_map(|part| read(head, part)).collect()
 }
 
-/// The mentions of `count` sentences from `first` on.
-fn part(head: &Bopn, encoded: &Encoded, first: usize, count: usize) -> Vec<Vec<Mention>> {
-    let lengths = encoded.lengths[first..first + count].to_vec();
-    let words = lengths.iter().copied().max().unwrap_or(0).max(1);
-    let encoded = Encoded {
-        types: encoded.types.clone().narrow(0, first, count),
-        words: encoded
-            .words
-            .clone()
-            .narrow(0, first, count)
-            .narrow(1, 0, words),
-        lengths: lengths.clone(),
-    };
-    let logits = head.logits(&encoded).permute([0, 2, 3, 4, 1]);
-    let [_, types, _, _, kinds] = logits.dims();
+fn read(head: &Bopn, encoded: &Encoded) -> Vec<Vec<Mention>> {
+    let logits = head.logits(encoded).permute([0, 2, 3, 4, 1]);
+    let [_, types, words, _, kinds] = logits.dims();
     let logits = host::floats(logits);
-    lengths
-        .into_iter()
+    encoded
+        .lengths
+        .iter()
+        .copied()
         .zip(logits.chunks(types * words * words * kinds))
         .map(|(length, scores)| {
             let cells = cells(&head.scheme, scores, types, words, length);

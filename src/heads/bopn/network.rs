@@ -16,6 +16,10 @@ use crate::text::Labels;
 /// Rows of the distance table: nine buckets before the diagonal, nine after it, the diagonal, and padding.
 const DISTANCES: usize = 20;
 
+/// Cells of the grids that are scored at once when there is no graph. A grid's numbers grow with the square of its
+/// words: without a limit a batch of long sentences would need gigabytes.
+const CELLS: usize = 1 << 16;
+
 /// The boundary offset prediction network.
 #[derive(Module, Debug)]
 pub struct Bopn {
@@ -73,6 +77,29 @@ pub struct Encoded {
     pub words: Tensor<3>,
     /// Real words of each sentence.
     pub lengths: Vec<usize>,
+}
+
+impl Encoded {
+    /// Runs of sentences to score one after the other. A graph holds on to everything, so with one there is no use in
+    /// parts.
+    pub(super) fn parts(self) -> Vec<Self> {
+        let [batch, words, _] = self.words.dims();
+        let step = (CELLS / (words * words)).max(1);
+        if step >= batch || self.words.device().is_autodiff() {
+            return vec![self];
+        }
+        (0..batch)
+            .step_by(step)
+            .map(|first| {
+                let count = step.min(batch - first);
+                Self {
+                    types: self.types.clone().narrow(0, first, count),
+                    words: self.words.clone().narrow(0, first, count),
+                    lengths: self.lengths[first..first + count].to_vec(),
+                }
+            })
+            .collect()
+    }
 }
 
 impl Bopn {
