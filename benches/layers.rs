@@ -14,6 +14,7 @@ const WIDTH: usize = 384;
 fn states(device: &Device) -> WordStates {
     device.seed(1);
     WordStates {
+        prompts: None,
         words: Tensor::random(
             [BATCH, WORDS, WIDTH],
             Distribution::Normal(0.0, 1.0),

@@ -77,14 +77,11 @@ impl<H: Head> Tagger for ModelTagger<H> {
     fn tag(&self, sentences: &[Sentence]) -> Result<Vec<Vec<Mention>>> {
         let encoded = self.pieces.encode(sentences);
         let mut mentions = vec![Vec::new(); sentences.len()];
+        let prompts = (self.model.head.prompt()).map_or(0, |prompt| prompt.dims()[0]);
+        let window = self.encoder.transformer.window().saturating_sub(prompts);
         for batch in self.plan(&encoded) {
             let rows: Vec<&Encoded> = batch.iter().map(|index| &encoded[*index]).collect();
-            let pieces = PieceBatch::new(
-                &rows,
-                &self.pieces,
-                self.encoder.transformer.window(),
-                self.encoder.overlap,
-            );
+            let pieces = PieceBatch::new(&rows, &self.pieces, window, self.encoder.overlap);
             for (index, found) in batch.iter().zip(self.model.decode(&pieces)) {
                 mentions[*index] = found;
             }

@@ -1,7 +1,7 @@
 //! A model is an encoder and a head: the one module that is trained, saved and loaded.
 
 use burn::module::Module;
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor};
 
 use crate::encoder::batch::PieceBatch;
 use crate::encoder::{Encoder, EncoderConfig, WordStates};
@@ -36,16 +36,23 @@ impl<H: Head> Recognizer<H> {
         self.encoder.transformer.device()
     }
 
-    /// Word states. A frozen encoder runs without dropout and leaves no trace for the gradient.
+    /// Word states. A frozen encoder runs without dropout and leaves no trace for the gradient, not even one to
+    /// the head's prompt.
     pub fn states(&self, batch: &PieceBatch, frozen: bool) -> WordStates {
         let device = self.device();
+        let prompt = self.head.prompt();
         if !frozen || !device.is_autodiff() {
-            return self.encoder.forward(batch, &device);
+            return self.encoder.forward_with(batch, prompt, &device);
         }
-        let states = self.encoder.valid().forward(batch, &device.clone().inner());
+        let prompt = prompt.map(Tensor::inner);
+        let states = self
+            .encoder
+            .valid()
+            .forward_with(batch, prompt, &device.clone().inner());
         WordStates {
-            words: burn::tensor::Tensor::from_inner(states.words),
-            sentence: burn::tensor::Tensor::from_inner(states.sentence),
+            words: Tensor::from_inner(states.words),
+            sentence: Tensor::from_inner(states.sentence),
+            prompts: states.prompts.map(Tensor::from_inner),
             lengths: states.lengths,
         }
     }
@@ -58,5 +65,61 @@ impl<H: Head> Recognizer<H> {
     /// The mentions of each sentence of a batch.
     pub fn decode(&self, batch: &PieceBatch) -> Vec<Vec<Mention>> {
         self.head.decode(&self.states(batch, false))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encoder::pieces::{Encoded, Pieces};
+    use crate::encoder::{Layers, Pooling, Scratch};
+    use crate::heads::bopn::{self, Bopn};
+    use crate::nn::host::floats;
+    use crate::text::Sentence;
+
+    #[test]
+    fn prompts_are_encoded_with_every_window_and_read_from_the_first() {
+        let sentence = Sentence::from_words((0..40).map(|word| format!("w{}", word % 7)));
+        let pieces = Pieces::train(std::slice::from_ref(&sentence), 60, true).unwrap();
+        let scratch = Scratch {
+            width: 8,
+            heads: 2,
+            feed_forward: 8,
+            positions: 20,
+            ..Scratch::default()
+        };
+        let encoder = EncoderConfig {
+            transformer: scratch.transformer(pieces.vocabulary()),
+            pooling: Pooling::Mean,
+            layers: Layers::Last,
+            overlap: 4,
+        };
+        let labels = Labels::new(["A", "B", "C"]);
+        let config = bopn::Config::default();
+        let device = Device::flex();
+        let model = Recognizer::<Bopn>::new(&encoder, &config, &labels, &device);
+        let prompts = Bopn::prompts(&config, &labels);
+        assert_eq!(prompts, 3);
+        let window = encoder.transformer.window() - prompts;
+        let states = |sentence: &Sentence| {
+            let encoded = pieces.encode(std::slice::from_ref(sentence));
+            let batch = PieceBatch::new(
+                &encoded.iter().collect::<Vec<&Encoded>>(),
+                &pieces,
+                window,
+                4,
+            );
+            (batch.clone(), model.states(&batch, false))
+        };
+        let (batch, long) = states(&sentence);
+        assert!(batch.row_lengths.len() > 2 && batch.width == window);
+        assert_eq!(long.words.dims(), [1, 40, 8]);
+        // The first window alone.
+        let first = Sentence::from_words((0..window - 2).map(|word| format!("w{}", word % 7)));
+        let (_, short) = states(&first);
+        let prompts = |states: WordStates| floats(states.prompts.unwrap());
+        for (one, other) in prompts(long).iter().zip(prompts(short)) {
+            assert!((one - other).abs() < 1e-5, "{one} {other}");
+        }
     }
 }

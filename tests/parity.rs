@@ -1,6 +1,8 @@
 //! Parity with the reference implementations: every fixture under `NERZOO_GOLDEN` (default ../shared/golden), sizes
 //! read from the files. The largest difference allowed is 1e-4, relative.
 
+#[path = "parity/bopn.rs"]
+mod bopn;
 mod common;
 
 use std::collections::BTreeMap;
@@ -23,7 +25,7 @@ use nerzoo::nn::spans::BatchSpan;
 use nerzoo::text::{Entity, Labels, Sentence};
 
 /// Families with fixtures and a test below; any other folder is named as not covered.
-const COVERED: [&str; 3] = ["encoders", "bundling", "common"];
+const COVERED: [&str; 4] = ["encoders", "bundling", "bopn", "common"];
 
 #[test]
 fn no_family_is_overlooked() {
@@ -187,6 +189,7 @@ impl Bundling {
         let states = WordStates {
             words: Tensor::from_inner(states.words),
             sentence: Tensor::from_inner(states.sentence),
+            prompts: None,
             lengths: states.lengths,
         };
         let head = |decoder| {
@@ -501,6 +504,7 @@ fn plain(states: &WordStates) -> WordStates {
     WordStates {
         words: states.words.clone().inner(),
         sentence: states.sentence.clone().inner(),
+        prompts: states.prompts.clone().map(Tensor::inner),
         lengths: states.lengths.clone(),
     }
 }

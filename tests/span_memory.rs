@@ -44,6 +44,7 @@ fn peak(words: usize, longest: usize) -> usize {
     };
     let head = SpanNer::init(&config, 384, &labels, &device);
     let states = WordStates {
+        prompts: None,
         words: Tensor::random([1, words, 384], Distribution::Normal(0.0, 1.0), &device),
         sentence: Tensor::zeros([1, 384], &device),
         lengths: vec![words],

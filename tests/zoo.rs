@@ -25,8 +25,40 @@ fn variants(head: &str) -> Vec<Vec<String>> {
             .map(|kind| vec![format!("head.representation={kind}")])
             .to_vec(),
         "bl_ner" => vec![sets(&["head.alpha=0.3"])],
+        "bopn" => vec![
+            // As the text has it, without a way round the convolutions, it learns slowly.
+            bopn(
+                "head",
+                &[
+                    "head.preset=paper",
+                    "head.convolutions=2",
+                    "train.epochs=100",
+                    "train.head_learning_rate=1e-2",
+                ],
+            ),
+            bopn("head", &["head.preset=released"]),
+            bopn(
+                "head",
+                &[
+                    "head.preset=released",
+                    "head.type_input=false",
+                    "head.mode=start",
+                    "head.decode=rules",
+                ],
+            ),
+        ],
+        "seq_ner+bopn" => vec![bopn("head.span", &["head.span.preset=released"])],
         _ => vec![sets(&[])],
     }
+}
+
+/// BOPN in a size for eight sentences.
+fn bopn(table: &str, sets: &[&str]) -> Vec<String> {
+    let small = ["lstm_width=48", "lstm_dropout=0.1", "biaffine_width=24"];
+    let small = small.iter().map(|set| format!("{table}.{set}"));
+    small
+        .chain(sets.iter().map(|set| set.to_string()))
+        .collect()
 }
 
 /// Eight sentences of different lengths, nested and not, one without entities.

@@ -79,15 +79,18 @@ struct Answer {
     /// Which head of a bundle answers: seq or span [default: the one it was trained to].
     #[arg(long, value_name = "HEAD", value_parser = ["seq", "span"])]
     head: Option<String>,
+    /// How BOPN reads its grid: centre, rules, votes or all [default: as it was trained].
+    #[arg(long, value_name = "HOW", value_parser = ["centre", "rules", "votes", "all"])]
+    decode: Option<String>,
 }
 
 impl Answer {
     fn knobs(&self) -> Knobs {
-        let head = self
-            .head
-            .iter()
-            .map(|head| ("output".to_string(), head.clone().into()));
-        head.collect()
+        let given = [("output", &self.head), ("decode", &self.decode)];
+        given
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.to_string(), value.clone()?.into())))
+            .collect()
     }
 }
 

@@ -144,6 +144,9 @@ pub struct WordStates {
     pub words: Tensor<3>,
     /// The state of each sentence's first special piece: [batch, width].
     pub sentence: Tensor<2>,
+    /// The states of the head's own vectors, encoded with each sentence: [batch, prompts, width]. A sentence of
+    /// several windows has those of its first.
+    pub prompts: Option<Tensor<3>>,
     /// Real words of each sentence.
     pub lengths: Vec<usize>,
 }
@@ -164,20 +167,50 @@ impl WordStates {
 impl Encoder {
     /// One state a piece: [rows, pieces, width].
     pub fn piece_states(&self, batch: &PieceBatch, device: &Device) -> Tensor<3> {
+        self.prompted_states(batch, None, device)
+    }
+
+    /// One state a prompt, then one a piece: [rows, prompts + pieces, width].
+    fn prompted_states(
+        &self,
+        batch: &PieceBatch,
+        prompt: Option<Tensor<2>>,
+        device: &Device,
+    ) -> Tensor<3> {
         let ids = Tensor::<1, Int>::from_ints(batch.ids.as_slice(), device)
             .reshape([batch.row_lengths.len(), batch.width]);
         let average = match self.layers {
             Layers::Last => 1,
             Layers::MeanOfLastFour => 4,
         };
-        self.transformer.forward(ids, &batch.row_lengths, average)
+        self.transformer
+            .forward(ids, &batch.row_lengths, prompt, average)
     }
 
     /// One state a word.
     pub fn forward(&self, batch: &PieceBatch, device: &Device) -> WordStates {
-        let states = self.piece_states(batch, device);
-        let [rows, pieces, width] = states.dims();
-        let states = states.reshape([rows * pieces, width]);
+        self.forward_with(batch, None, device)
+    }
+
+    /// One state a word, with a head's own vectors ([prompts, embedding width]) encoded before each row.
+    pub fn forward_with(
+        &self,
+        batch: &PieceBatch,
+        prompt: Option<Tensor<2>>,
+        device: &Device,
+    ) -> WordStates {
+        let count = prompt.as_ref().map_or(0, |prompt| prompt.dims()[0]);
+        let states = self.prompted_states(batch, prompt, device);
+        let [rows, columns, width] = states.dims();
+        let (prompts, states) = match count {
+            0 => (None, states),
+            _ => {
+                let first_rows = indices(&batch.sentence_rows, device);
+                let prompts = states.clone().narrow(1, 0, count).select(0, first_rows);
+                (Some(prompts), states.narrow(1, count, columns - count))
+            }
+        };
+        let states = states.reshape([rows * (columns - count), width]);
         let firsts: Vec<usize> = batch
             .sentence_rows
             .iter()
@@ -188,6 +221,7 @@ impl Encoder {
             words: self
                 .pool(states, batch, device)
                 .reshape([batch.len(), batch.words, width]),
+            prompts,
             lengths: batch.lengths.clone(),
         }
     }

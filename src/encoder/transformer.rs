@@ -6,9 +6,11 @@ use burn::nn::{
     Dropout, DropoutConfig, Embedding, EmbeddingConfig, LayerNorm, LayerNormConfig, Linear,
     LinearConfig,
 };
-use burn::tensor::activation::{gelu, gelu_approximate, relu, softmax};
+use burn::tensor::activation::{gelu_approximate, relu, softmax};
 use burn::tensor::{Device, Int, Tensor};
 use serde::{Deserialize, Serialize};
+
+use crate::nn::activation::gelu;
 
 /// Added to the scores of padding before the softmax; small enough to vanish, large enough to stay finite.
 const MASKED: f32 = -1e9;
@@ -175,10 +177,18 @@ impl Transformer {
     }
 
     /// States after the last `average` layers, averaged. `ids` are [rows, pieces], `lengths` the real pieces of
-    /// each row; the result is [rows, pieces, width].
-    pub fn forward(&self, ids: Tensor<2, Int>, lengths: &[usize], average: usize) -> Tensor<3> {
-        let bias = padding_bias(&ids, lengths);
-        let mut states = self.embed(ids);
+    /// each row; `prompt`, [prompts, embedding width], stands before the first piece of every row as if it had been
+    /// looked up. The result is [rows, prompts + pieces, width].
+    pub fn forward(
+        &self,
+        ids: Tensor<2, Int>,
+        lengths: &[usize],
+        prompt: Option<Tensor<2>>,
+        average: usize,
+    ) -> Tensor<3> {
+        let prompts = prompt.as_ref().map_or(0, |prompt| prompt.dims()[0]);
+        let bias = padding_bias(&ids, lengths, prompts);
+        let mut states = self.embed(ids, prompt);
         let average = average.clamp(1, self.layers.len().max(1));
         let first = self.layers.len().saturating_sub(average);
         let mut sum: Option<Tensor<3>> = None;
@@ -197,9 +207,16 @@ impl Transformer {
         }
     }
 
-    fn embed(&self, ids: Tensor<2, Int>) -> Tensor<3> {
-        let [_, pieces] = ids.dims();
+    fn embed(&self, ids: Tensor<2, Int>, prompt: Option<Tensor<2>>) -> Tensor<3> {
         let device = ids.device();
+        let mut embedded = self.word_embeddings.forward(ids);
+        if let Some(prompt) = prompt {
+            let [rows, _, width] = embedded.dims();
+            let prompts = prompt.dims()[0];
+            let prompt = prompt.unsqueeze::<3>().expand([rows, prompts, width]);
+            embedded = Tensor::cat(vec![prompt, embedded], 1);
+        }
+        let [_, pieces, _] = embedded.dims();
         let positions = Tensor::<1, Int>::arange(
             self.first_position as i64..(self.first_position + pieces) as i64,
             &device,
@@ -209,9 +226,7 @@ impl Transformer {
         if let Some(token_types) = &self.token_type_embeddings {
             addend = addend + token_types.forward(Tensor::zeros([1, 1], &device));
         }
-        let states = self
-            .embedding_norm
-            .forward(self.word_embeddings.forward(ids) + addend);
+        let states = self.embedding_norm.forward(embedded + addend);
         let states = self.dropout.forward(states);
         match &self.projection {
             Some(projection) => projection.forward(states),
@@ -220,15 +235,16 @@ impl Transformer {
     }
 }
 
-/// [rows, 1, 1, pieces] with `MASKED` on padding, or nothing when there is no padding.
-fn padding_bias(ids: &Tensor<2, Int>, lengths: &[usize]) -> Option<Tensor<4>> {
+/// [rows, 1, 1, prompts + pieces] with `MASKED` on padding, or nothing when there is no padding.
+fn padding_bias(ids: &Tensor<2, Int>, lengths: &[usize], prompts: usize) -> Option<Tensor<4>> {
     let [rows, pieces] = ids.dims();
     if lengths.iter().all(|length| *length == pieces) {
         return None;
     }
+    let pieces = prompts + pieces;
     let mut bias = vec![0f32; rows * pieces];
     for (row, length) in lengths.iter().enumerate() {
-        bias[row * pieces + length..(row + 1) * pieces].fill(MASKED);
+        bias[row * pieces + prompts + length..(row + 1) * pieces].fill(MASKED);
     }
     Some(Tensor::<1>::from_floats(bias.as_slice(), &ids.device()).reshape([rows, 1, 1, pieces]))
 }

@@ -1,5 +1,6 @@
 //! One folder per paper. A head turns word states into a loss and into mentions; it knows nothing of files.
 
+pub mod bopn;
 pub mod bundle;
 pub mod seq_ner;
 pub mod span_ner;
@@ -34,6 +35,18 @@ pub trait Head: Module + ModuleDisplay + Debug + Send + Sync + 'static {
 
     /// A head with fresh weights for states of this width.
     fn init(config: &Self::Config, width: usize, labels: &Labels, device: &Device) -> Self;
+
+    /// How many vectors of its own the head wants encoded with every sentence. They take room from the words:
+    /// windows are shorter by as many pieces.
+    fn prompts(_config: &Self::Config, _labels: &Labels) -> usize {
+        0
+    }
+
+    /// These vectors, learned in the space of the encoder's embeddings: [prompts, width]. They stand before the
+    /// first piece of every row; their states come back as `WordStates::prompts`.
+    fn prompt(&self) -> Option<Tensor<2>> {
+        None
+    }
 
     /// True when its mentions may nest or overlap. A flat head learns, and is scored on, the outermost
     /// entities.

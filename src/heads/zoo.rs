@@ -5,6 +5,7 @@ use std::path::Path;
 use burn::tensor::Device;
 
 use super::Head;
+use super::bopn::Bopn;
 use super::bundle::Bundle;
 use super::seq_ner::SeqNer;
 use super::span_ner::SpanNer;
@@ -58,6 +59,16 @@ pub const ZOO: &[Entry] = &[
     entry::<Bundle<SeqNer, SpanNer>>(
         "bl_ner",
         "BL-NER of Bundling Learning: SeqNER and SpanNER on one encoder",
+        true,
+    ),
+    entry::<Bopn>(
+        "bopn",
+        "Boundary offset prediction network: every span's distance to its nearest entity",
+        true,
+    ),
+    entry::<Bundle<SeqNer, Bopn>>(
+        "seq_ner+bopn",
+        "Bundling Learning with BOPN as the span model",
         true,
     ),
 ];

@@ -1,5 +1,9 @@
 //! Layers more than one paper uses.
 
+pub mod activation;
+pub mod biaffine;
+pub mod bilstm;
+pub mod conditional_norm;
 pub mod crf;
 pub mod host;
 pub mod loss;

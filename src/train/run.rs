@@ -72,6 +72,23 @@ impl<H: Head> Run<H> {
                 transformer.vocabulary
             )));
         }
+        let prompts = H::prompts(&head, &corpus.labels);
+        if prompts > 0 && transformer.embedding_width != transformer.width {
+            return Err(Error::Config(format!(
+                "{} encodes vectors of its own with each sentence, which needs an encoder whose embeddings ({}) are as wide as its layers ({})",
+                H::name(),
+                transformer.embedding_width,
+                transformer.width
+            )));
+        }
+        // The first and the last piece, and one of a word between them.
+        if transformer.window() < prompts + 3 {
+            return Err(Error::Config(format!(
+                "the encoder takes {} pieces; {prompts} vectors of the head {} leave no room for a word",
+                transformer.window(),
+                H::name()
+            )));
+        }
         let encoder = EncoderConfig {
             transformer,
             pooling: choice.pooling,
@@ -121,7 +138,7 @@ impl<H: Head> Run<H> {
                 encoded,
             },
             pieces: self.pieces.clone(),
-            window: self.encoder.transformer.window(),
+            window: self.encoder.transformer.window() - H::prompts(&self.head, &self.corpus.labels),
             overlap: self.encoder.overlap,
             head: self.head.clone(),
             labels: self.corpus.labels.clone(),

@@ -177,8 +177,17 @@ pub fn save_weights<M: Module>(model: &M, path: &Path, half: bool) -> Result<()>
 
 /// Reads weights of either precision; any that is missing, left over or misshapen is an error.
 pub fn load_weights<M: Module>(model: &mut M, path: &Path) -> Result<()> {
-    let mut store =
-        SafetensorsStore::from_file(path).with_from_adapter(FloatCastAdapter::to(DType::F32));
+    apply(model, SafetensorsStore::from_file(path), path)
+}
+
+/// The same from memory, such as what [`import`](super::import) makes.
+pub fn load_weights_from_bytes<M: Module>(model: &mut M, bytes: Vec<u8>) -> Result<()> {
+    let store = SafetensorsStore::from_bytes(Some(bytes));
+    apply(model, store, Path::new("weights in memory"))
+}
+
+fn apply<M: Module>(model: &mut M, store: SafetensorsStore, path: &Path) -> Result<()> {
+    let mut store = store.with_from_adapter(FloatCastAdapter::to(DType::F32));
     let result = model
         .load_from(&mut store)
         .map_err(|problem| Error::bundle(path, problem.to_string()))?;
@@ -236,21 +245,38 @@ fn build<H: Head>(
     knobs: &Knobs,
 ) -> Result<(Config, Recognizer<H>)> {
     let mut config = Config::read(folder)?;
-    if let Some(known) = config.head_config.as_object_mut() {
-        for (name, value) in knobs {
-            if !known.contains_key(name) {
-                return Err(Error::Config(format!(
-                    "{} has no setting {name:?}; it has: {}",
-                    config.head,
-                    known.keys().cloned().collect::<Vec<_>>().join(", ")
-                )));
-            }
-            known.insert(name.clone(), value.clone());
-        }
+    for (name, value) in knobs {
+        *knob(&mut config, name)? = value.clone();
     }
     let head = config.head_config::<H>(folder)?;
     let model = Recognizer::<H>::new(&config.encoder, &head, &config.labels, device);
     Ok((config, model))
+}
+
+/// A knob of a model's head; of a bundle also one of its span model's.
+fn knob<'a>(config: &'a mut Config, name: &str) -> Result<&'a mut Value> {
+    let own = config.head_config.get(name).is_some();
+    let spans = config
+        .head_config
+        .get("span")
+        .and_then(|span| span.get(name));
+    let pointer = match (own, spans) {
+        (false, Some(_)) => format!("/span/{name}"),
+        _ => format!("/{name}"),
+    };
+    let known: Vec<&str> = config
+        .head_config
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, _)| key.as_str())
+        .collect();
+    let unknown = Error::Config(format!(
+        "{} has no setting {name:?}; it has: {}",
+        config.head,
+        known.join(", ")
+    ));
+    config.head_config.pointer_mut(&pointer).ok_or(unknown)
 }
 
 fn tagger<H: Head>(folder: &Path, config: Config, model: Recognizer<H>) -> Result<ModelTagger<H>> {

@@ -2,4 +2,5 @@
 
 pub mod bundle;
 pub mod card;
+pub mod import;
 pub mod manifest;

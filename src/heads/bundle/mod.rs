@@ -8,7 +8,7 @@
 //! from its corpora.)
 
 use burn::module::Module;
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -80,6 +80,27 @@ impl<A: Head, B: Head> Bundle<A, B> {
             output,
         }
     }
+
+    /// What the tagger sees: the words and its own prompts, which come first.
+    fn seq_states(&self, states: &WordStates) -> WordStates {
+        own_prompts(states, 0, self.seq.prompt())
+    }
+
+    /// What the span model sees: the words and its own prompts.
+    fn span_states(&self, states: &WordStates) -> WordStates {
+        let first = self.seq.prompt().map_or(0, |prompt| prompt.dims()[0]);
+        own_prompts(states, first, self.span.prompt())
+    }
+}
+
+/// The states with only one head's prompts, the `first` and those after it.
+fn own_prompts(states: &WordStates, first: usize, prompt: Option<Tensor<2>>) -> WordStates {
+    let count = prompt.map(|prompt| prompt.dims()[0]);
+    WordStates {
+        prompts: (states.prompts.clone().zip(count))
+            .map(|(prompts, count)| prompts.narrow(1, first, count)),
+        ..states.clone()
+    }
 }
 
 impl<A: Head, B: Head> Head for Bundle<A, B> {
@@ -107,6 +128,17 @@ impl<A: Head, B: Head> Head for Bundle<A, B> {
         Self::from_parts(seq, span, config.alpha, config.output)
     }
 
+    fn prompts(config: &Self::Config, labels: &Labels) -> usize {
+        A::prompts(&config.seq, labels) + B::prompts(&config.span, labels)
+    }
+
+    fn prompt(&self) -> Option<Tensor<2>> {
+        match (self.seq.prompt(), self.span.prompt()) {
+            (Some(seq), Some(span)) => Some(Tensor::cat(vec![seq, span], 0)),
+            (seq, span) => seq.or(span),
+        }
+    }
+
     fn nested(&self) -> bool {
         match self.output {
             Output::Seq => self.seq.nested(),
@@ -131,8 +163,8 @@ impl<A: Head, B: Head> Head for Bundle<A, B> {
     }
 
     fn loss(&self, states: &WordStates, gold: &Self::Gold) -> Losses {
-        let seq = self.seq.loss(states, &gold.0);
-        let span = self.span.loss(states, &gold.1);
+        let seq = self.seq.loss(&self.seq_states(states), &gold.0);
+        let span = self.span.loss(&self.span_states(states), &gold.1);
         Losses {
             total: seq.total * self.alpha + span.total * (1.0 - self.alpha),
             terms: seq.terms.into_iter().chain(span.terms).collect(),
@@ -141,8 +173,8 @@ impl<A: Head, B: Head> Head for Bundle<A, B> {
 
     fn decode(&self, states: &WordStates) -> Vec<Vec<Mention>> {
         match self.output {
-            Output::Seq => self.seq.decode(states),
-            Output::Span => self.span.decode(states),
+            Output::Seq => self.seq.decode(&self.seq_states(states)),
+            Output::Span => self.span.decode(&self.span_states(states)),
         }
     }
 
@@ -151,12 +183,12 @@ impl<A: Head, B: Head> Head for Bundle<A, B> {
             Output::Seq => Other {
                 head: B::name(),
                 nested: self.span.nested(),
-                mentions: self.span.decode(states),
+                mentions: self.span.decode(&self.span_states(states)),
             },
             Output::Span => Other {
                 head: A::name(),
                 nested: self.seq.nested(),
-                mentions: self.seq.decode(states),
+                mentions: self.seq.decode(&self.seq_states(states)),
             },
         })
     }

@@ -1,0 +1,379 @@
+//! The grid to mentions.
+
+use std::collections::BTreeMap;
+
+use super::config::{Decoding, Labelling};
+use super::network::{Bopn, Encoded};
+use super::target::{Offset, Scheme};
+use crate::encoder::WordStates;
+use crate::nn::host;
+use crate::text::{Entity, Mention, Span};
+
+/// A span of a type: its first and its last word.
+pub type Found = (usize, [i32; 2]);
+
+/// A cell that is not out of range.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cell {
+    /// The entity type.
+    pub label: usize,
+    /// First and last word.
+    pub span: [i32; 2],
+    /// What it says.
+    pub offset: Offset,
+    /// How sure it is.
+    pub probability: f32,
+}
+
+impl Cell {
+    /// The entity it points to, if that is one: within the sentence, and not ending before it starts.
+    fn target(&self, length: i32) -> Option<[i32; 2]> {
+        let [start, end] = self.span;
+        let [start, end] = match self.offset {
+            Offset::Start(offset) => [start - offset, end],
+            Offset::End(offset) => [start, end - offset],
+            Offset::Centre => [start, end],
+            Offset::Out => return None,
+        };
+        (0 <= start && start <= end && end < length).then_some([start, end])
+    }
+}
+
+/// The mentions of each sentence.
+pub fn decode(head: &Bopn, states: &WordStates) -> Vec<Vec<Mention>> {
+    let parts = head.encode(states).parts();
+    parts.iter().flat_map(|part| read(head, part)).collect()
+}
+
+fn read(head: &Bopn, encoded: &Encoded) -> Vec<Vec<Mention>> {
+    let logits = head.logits(encoded).permute([0, 2, 3, 4, 1]);
+    let [_, types, words, _, kinds] = logits.dims();
+    let logits = host::floats(logits);
+    encoded
+        .lengths
+        .iter()
+        .copied()
+        .zip(logits.chunks(types * words * words * kinds))
+        .map(|(length, scores)| {
+            let cells = cells(&head.scheme, scores, types, words, length);
+            mentions(&head.scheme, head.labelling, head.decoding, length, &cells)
+                .into_iter()
+                .map(|((label, [start, end]), score)| Mention {
+                    entity: Entity {
+                        span: Span::new(start as usize, end as usize + 1),
+                        label: head.labels.name(label).to_string(),
+                    },
+                    score,
+                })
+                .collect()
+        })
+        .collect()
+}
+
+/// The cells of one sentence whose best label is not out of range. `scores` are [types, words, words, labels].
+fn cells(scheme: &Scheme, scores: &[f32], types: usize, words: usize, length: usize) -> Vec<Cell> {
+    let list = scheme.list();
+    let mut cells = Vec::new();
+    for label in 0..types {
+        for start in 0..length {
+            for end in start..length {
+                let at = ((label * words + start) * words + end) * list.len();
+                let row = &scores[at..at + list.len()];
+                // The first of equals.
+                let best = (1..row.len()).fold(0, |best, kind| match row[kind] > row[best] {
+                    true => kind,
+                    false => best,
+                });
+                if best > 0 {
+                    let sum: f32 = row.iter().map(|score| (score - row[best]).exp()).sum();
+                    cells.push(Cell {
+                        label,
+                        span: [start as i32, end as i32],
+                        offset: list[best],
+                        probability: 1.0 / sum,
+                    });
+                }
+            }
+        }
+    }
+    cells
+}
+
+/// Entities and their scores, in order of their spans. A centre's score is its own cell's probability, that of an
+/// entity known only from offsets the best supporting cell's.
+pub fn mentions(
+    scheme: &Scheme,
+    labelling: Labelling,
+    decoding: Decoding,
+    length: usize,
+    cells: &[Cell],
+) -> Vec<(Found, f32)> {
+    let length = length as i32;
+    let centres: BTreeMap<Found, f32> = cells
+        .iter()
+        .filter(|cell| cell.offset == Offset::Centre)
+        .map(|cell| ((cell.label, cell.span), cell.probability))
+        .collect();
+    let pointed = match decoding {
+        Decoding::Centre => Vec::new(),
+        Decoding::All => all_targets(length, cells),
+        Decoding::Votes => votes(scheme, length, cells),
+        Decoding::Rules => rules(scheme, labelling, length, cells, &centres),
+    };
+    let mut all = BTreeMap::new();
+    for (found, probability) in pointed {
+        if !centres.contains_key(&found) {
+            let best: &mut f32 = all.entry(found).or_default();
+            *best = best.max(probability);
+        }
+    }
+    all.extend(centres);
+    let mut all: Vec<(Found, f32)> = all.into_iter().collect();
+    all.sort_by_key(|((label, span), _)| (*span, *label));
+    all
+}
+
+/// What any cell points to.
+fn all_targets(length: i32, cells: &[Cell]) -> Vec<(Found, f32)> {
+    cells
+        .iter()
+        .filter_map(|cell| Some(((cell.label, cell.target(length)?), cell.probability)))
+        .collect()
+}
+
+/// The authors' program: what at least S start offsets, or at least S end offsets, point to. The two are never added.
+fn votes(scheme: &Scheme, length: i32, cells: &[Cell]) -> Vec<(Found, f32)> {
+    let mut tallies: BTreeMap<(bool, Found), Vec<f32>> = BTreeMap::new();
+    for cell in cells {
+        let from_start = matches!(cell.offset, Offset::Start(_));
+        if let (true, Some(span)) = (cell.offset.distance() > 0, cell.target(length)) {
+            let tally = tallies.entry((from_start, (cell.label, span))).or_default();
+            tally.push(cell.probability);
+        }
+    }
+    tallies
+        .into_iter()
+        .filter(|(_, votes)| votes.len() >= scheme.reach as usize)
+        .flat_map(|((_, found), votes)| votes.into_iter().map(move |vote| (found, vote)))
+        .collect()
+}
+
+/// The paper: offsets that neither contradict their nearest centre nor stand out of order among their neighbours.
+fn rules(
+    scheme: &Scheme,
+    labelling: Labelling,
+    length: i32,
+    cells: &[Cell],
+    centres: &BTreeMap<Found, f32>,
+) -> Vec<(Found, f32)> {
+    let said: BTreeMap<Found, Offset> = cells
+        .iter()
+        .map(|cell| ((cell.label, cell.span), cell.offset))
+        .collect();
+    cells
+        .iter()
+        .filter(|cell| cell.offset != Offset::Centre)
+        .filter(|cell| !answered(scheme, labelling, cell, centres))
+        .filter_map(|cell| Some((cell, cell.target(length)?)))
+        .filter(|(cell, span)| in_order(scheme, length, cell, *span, &said))
+        .map(|(cell, span)| ((cell.label, span), cell.probability))
+        .collect()
+}
+
+/// Rule 1. A centre answers a cell when it is no farther than the cell's offset claims, or gives the cell the very
+/// label that it has. Then the offset either means that centre or contradicts it; neither is a new entity.
+fn answered(
+    scheme: &Scheme,
+    labelling: Labelling,
+    cell: &Cell,
+    centres: &BTreeMap<Found, f32>,
+) -> bool {
+    let [start, end] = cell.span;
+    (-scheme.reach..=scheme.reach).any(|rows| {
+        (-scheme.reach..=scheme.reach).any(|columns| {
+            let centre = [start - rows, end - columns];
+            centres.contains_key(&(cell.label, centre))
+                && scheme
+                    .label(labelling, cell.span, centre)
+                    .is_some_and(|label| {
+                        label == cell.offset || rows.abs() + columns.abs() <= cell.offset.distance()
+                    })
+        })
+    })
+}
+
+/// Rule 2. The cells that point to an entity with one boundary read −S … −1, 1 … S. A cell is in order when a
+/// neighbour in this line says its own number, or when it has none because the sentence ends there.
+fn in_order(
+    scheme: &Scheme,
+    length: i32,
+    cell: &Cell,
+    [start, end]: [i32; 2],
+    said: &BTreeMap<Found, Offset>,
+) -> bool {
+    let own = match cell.offset {
+        Offset::Start(offset) | Offset::End(offset) => offset,
+        _ => return true,
+    };
+    // The neighbours of −1 and 1 are each other: between them lies the centre, which did not speak.
+    let step = |by: i32| {
+        if own + by == 0 {
+            own + 2 * by
+        } else {
+            own + by
+        }
+    };
+    let neighbours: Vec<(Found, Offset)> = [step(-1), step(1)]
+        .into_iter()
+        .filter(|offset| offset.abs() <= scheme.reach)
+        .map(|offset| match cell.offset {
+            Offset::Start(_) => ([start + offset, end], Offset::Start(offset)),
+            _ => ([start, end + offset], Offset::End(offset)),
+        })
+        .filter(|([start, end], _)| 0 <= *start && start <= end && *end < length)
+        .map(|(span, offset)| ((cell.label, span), offset))
+        .collect();
+    neighbours.is_empty()
+        || neighbours
+            .iter()
+            .any(|(place, offset)| said.get(place) == Some(offset))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::config::{Config, Mode, Preset};
+    use super::super::target::Gold;
+    use super::*;
+    use crate::text::{Labels, Sentence};
+    use proptest::prelude::*;
+
+    fn cell(span: [i32; 2], offset: Offset, probability: f32) -> Cell {
+        Cell {
+            label: 0,
+            span,
+            offset,
+            probability,
+        }
+    }
+
+    fn found(decoding: Decoding, cells: &[Cell]) -> Vec<([i32; 2], f32)> {
+        let scheme = Scheme::new(2, Mode::Both);
+        mentions(&scheme, Labelling::Shared, decoding, 9, cells)
+            .into_iter()
+            .map(|((_, span), score)| (span, score))
+            .collect()
+    }
+
+    #[test]
+    fn offsets_find_an_entity_whose_centre_is_silent() {
+        let cells = [
+            cell([4, 6], Offset::Start(1), 0.5),
+            cell([5, 6], Offset::Start(2), 0.7),
+            cell([0, 0], Offset::Centre, 0.9),
+        ];
+        let expected = vec![([0, 0], 0.9), ([3, 6], 0.7)];
+        assert_eq!(found(Decoding::Votes, &cells), expected);
+        assert_eq!(found(Decoding::Rules, &cells), expected);
+        assert_eq!(found(Decoding::All, &cells), expected);
+        assert_eq!(found(Decoding::Centre, &cells), expected[..1]);
+    }
+
+    #[test]
+    fn start_and_end_votes_are_not_added() {
+        let cells = [
+            cell([4, 6], Offset::Start(1), 0.5),
+            cell([3, 7], Offset::End(1), 0.7),
+        ];
+        assert_eq!(found(Decoding::Votes, &cells), []);
+    }
+
+    #[test]
+    fn an_offset_that_contradicts_its_nearest_centre_is_dropped() {
+        let mut cells = vec![
+            cell([4, 6], Offset::Start(2), 0.5), // says [2, 6], yet [3, 6] is nearer
+            cell([3, 6], Offset::Start(1), 0.5), // in order with it
+        ];
+        assert_eq!(found(Decoding::Rules, &cells), [([2, 6], 0.5)]);
+        cells.push(cell([4, 7], Offset::Centre, 0.9)); // shares only the start with [4, 6]
+        assert_eq!(
+            found(Decoding::Rules, &cells),
+            [([2, 6], 0.5), ([4, 7], 0.9)]
+        );
+        cells[1].offset = Offset::Centre;
+        assert_eq!(
+            found(Decoding::Rules, &cells),
+            [([3, 6], 0.5), ([4, 7], 0.9)]
+        );
+    }
+
+    #[test]
+    fn an_offset_out_of_order_is_dropped() {
+        let alone = [cell([5, 6], Offset::Start(2), 0.5)];
+        assert_eq!(found(Decoding::Rules, &alone), []);
+        let around = [
+            cell([2, 6], Offset::Start(-1), 0.5),
+            cell([4, 6], Offset::Start(1), 0.6),
+        ];
+        assert_eq!(found(Decoding::Rules, &around), [([3, 6], 0.6)]);
+        let crossed = [
+            cell([5, 6], Offset::Start(2), 0.5),
+            cell([4, 6], Offset::Start(2), 0.6),
+        ];
+        assert_eq!(found(Decoding::Rules, &crossed), []);
+    }
+
+    #[test]
+    fn a_target_outside_the_sentence_is_none() {
+        let cells = [
+            cell([0, 3], Offset::Start(1), 0.5),
+            cell([1, 3], Offset::Start(2), 0.5),
+            cell([2, 2], Offset::End(2), 0.5),
+            cell([2, 3], Offset::End(2), 0.5),
+        ];
+        for decoding in [Decoding::Votes, Decoding::Rules] {
+            assert_eq!(found(decoding, &cells), []);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn gold_grids_decode_to_gold(
+            entities in prop::collection::vec((0usize..12, 1usize..8, 0usize..2), 0..9),
+            reach in 0usize..4,
+            released in any::<bool>(),
+            mode in prop::sample::select(vec![Mode::Both, Mode::Start, Mode::End, Mode::None]),
+        ) {
+            let names = ["A", "B"];
+            let mut sentence = Sentence::from_words((0..12).map(|word| word.to_string()));
+            sentence.entities = entities
+                .into_iter()
+                .map(|(start, words, label)| Entity::new(start, (start + words).min(12), names[label]))
+                .collect();
+            sentence.entities.sort();
+            sentence.entities.dedup();
+            let preset = if released { Preset::Released } else { Preset::Paper };
+            let config = Config { offsets: reach, mode, ..Config::of(preset) };
+            let scheme = Scheme::of(&config);
+            let gold = Gold::new(&config, &Labels::new(names), &[&sentence]);
+            let list = scheme.list();
+            let scores: Vec<f32> = gold
+                .labels
+                .iter()
+                .flat_map(|label| (0..list.len()).map(move |kind| if kind == *label as usize { 5.0 } else { 0.0 }))
+                .collect();
+            let cells = cells(&scheme, &scores, 2, 12, 12);
+            let mut decodings = vec![Decoding::Centre, Decoding::Rules];
+            if config.labels == Labelling::Shared {
+                decodings.extend([Decoding::Votes, Decoding::All]);
+            }
+            for decoding in decodings {
+                let mut found: Vec<Entity> = mentions(&scheme, config.labels, decoding, 12, &cells)
+                    .into_iter()
+                    .map(|((label, [start, end]), _)| Entity::new(start as usize, end as usize + 1, names[label]))
+                    .collect();
+                found.sort();
+                prop_assert_eq!(&found, &sentence.entities);
+            }
+        }
+    }
+}

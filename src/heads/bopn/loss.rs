@@ -1,0 +1,53 @@
+//! Cross-entropy over the cells of a batch.
+
+use burn::tensor::activation::log_softmax;
+use burn::tensor::{Int, Tensor};
+
+use super::network::{Bopn, real};
+use super::target::Gold;
+use crate::encoder::WordStates;
+use crate::heads::Losses;
+
+/// Equation (7): the mean over all real cells of the batch, every type and both triangles alike.
+pub fn loss(head: &Bopn, states: &WordStates, gold: &Gold) -> Losses {
+    let types = head.labels.len();
+    let count: usize = (states.lengths.iter())
+        .map(|length| types * length * length)
+        .sum();
+    let plane = types * gold.words * gold.words;
+    let mut first = 0;
+    let mut sum: Option<Tensor<1>> = None;
+    for part in head.encode(states).parts() {
+        let next = first + part.lengths.len();
+        let labels = &gold.labels[first * plane..next * plane];
+        let losses = over_cells(head.logits(&part), labels, &part.lengths, head.smoothing);
+        sum = Some(match sum {
+            Some(sum) => sum + losses,
+            None => losses,
+        });
+        first = next;
+    }
+    let sum = sum.expect("a batch has a part");
+    Losses::single("offsets", sum / count.max(1) as f32)
+}
+
+/// The sum over real cells. `logits` are [batch, labels, types, words, words], `gold` is [batch, types, words, words].
+/// Smoothing ε compares with (1 − ε) · gold + ε / labels.
+fn over_cells(logits: Tensor<5>, gold: &[i32], lengths: &[usize], smoothing: f64) -> Tensor<1> {
+    let [batch, labels, types, words, _] = logits.dims();
+    let device = logits.device();
+    let cells = batch * types * words * words;
+    let rows = logits.permute([0, 2, 3, 4, 1]).reshape([cells, labels]);
+    let logarithms = log_softmax(rows, 1);
+    let gold = Tensor::<1, Int>::from_ints(gold, &device).reshape([cells, 1]);
+    let mut losses = logarithms.clone().gather(1, gold);
+    if smoothing > 0.0 {
+        losses = losses * (1.0 - smoothing) + logarithms.mean_dim(1) * smoothing;
+    }
+    let losses: Tensor<5> = losses.reshape([batch, 1, types, words, words]);
+    let losses = match lengths.iter().all(|length| *length == words) {
+        true => losses,
+        false => losses * real(lengths, words, &device),
+    };
+    losses.sum().neg()
+}

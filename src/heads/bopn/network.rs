@@ -1,0 +1,313 @@
+//! Layers of BOPN: types and words to the scores of every type, span and offset label.
+
+use burn::module::{Initializer, Module, Param};
+use burn::nn::{Dropout, DropoutConfig, Embedding, EmbeddingConfig, Linear, LinearConfig};
+use burn::tensor::{Device, Int, Tensor, TensorData};
+
+use super::config::{Config, Decoding, Labelling};
+use super::convolution::Convolutions;
+use super::target::Scheme;
+use crate::encoder::WordStates;
+use crate::nn::biaffine::Biaffine;
+use crate::nn::bilstm::BiLstm;
+use crate::nn::conditional_norm::ConditionalNorm;
+use crate::text::Labels;
+
+/// Rows of the distance table: nine buckets before the diagonal, nine after it, the diagonal, and padding.
+const DISTANCES: usize = 20;
+
+/// Cells of the grids that are scored at once when there is no graph. A grid's numbers grow with the square of its
+/// words: without a limit a batch of long sentences would need gigabytes.
+const CELLS: usize = 1 << 16;
+
+/// The boundary offset prediction network.
+#[derive(Module, Debug)]
+pub struct Bopn {
+    /// One vector a type: encoded with the sentence, [types, encoder width], or without `type_input` straight to the
+    /// scorer, [types, lstm width].
+    pub types: Param<Tensor<2>>,
+    /// Over types and words.
+    pub lstm: BiLstm,
+    /// Start normalised under end: the span's vector.
+    pub span_norm: ConditionalNorm,
+    /// Below, and on or above the diagonal; padding first when it has a row.
+    pub region: Option<Embedding>,
+    /// By distance between the borders.
+    pub distance: Option<Embedding>,
+    /// Types with spans.
+    pub biaffine: Biaffine,
+    /// Type normalised under span, and what reads it.
+    pub type_norm: Option<TypeNorm>,
+    /// Over types, starts and ends.
+    pub convolutions: Option<Convolutions>,
+    lstm_dropout: Dropout,
+    #[module(skip)]
+    type_input: bool,
+    #[module(skip)]
+    padding_region: bool,
+    #[module(skip)]
+    mask_convolution: bool,
+    #[module(skip)]
+    pub(super) scheme: Scheme,
+    #[module(skip)]
+    pub(super) labelling: Labelling,
+    #[module(skip)]
+    pub(super) decoding: Decoding,
+    #[module(skip)]
+    pub(super) smoothing: f64,
+    #[module(skip)]
+    pub(super) labels: Labels,
+}
+
+/// The released program's second score.
+#[derive(Module, Debug)]
+pub struct TypeNorm {
+    /// The type's vector normalised under the span's.
+    pub norm: ConditionalNorm,
+    /// To offset labels.
+    pub output: Linear,
+}
+
+/// What the scorer needs of a batch, before any grid is built.
+#[derive(Debug, Clone)]
+pub struct Encoded {
+    /// [batch, types, lstm width].
+    pub types: Tensor<3>,
+    /// [batch, words, lstm width]; 0 past the end.
+    pub words: Tensor<3>,
+    /// Real words of each sentence.
+    pub lengths: Vec<usize>,
+}
+
+impl Encoded {
+    /// Runs of sentences to score one after the other. A graph holds on to everything, so with one there is no use in
+    /// parts.
+    pub(super) fn parts(self) -> Vec<Self> {
+        let [batch, words, _] = self.words.dims();
+        let step = (CELLS / (words * words)).max(1);
+        if step >= batch || self.words.device().is_autodiff() {
+            return vec![self];
+        }
+        (0..batch)
+            .step_by(step)
+            .map(|first| {
+                let count = step.min(batch - first);
+                Self {
+                    types: self.types.clone().narrow(0, first, count),
+                    words: self.words.clone().narrow(0, first, count),
+                    lengths: self.lengths[first..first + count].to_vec(),
+                }
+            })
+            .collect()
+    }
+}
+
+impl Bopn {
+    pub(super) fn new(config: &Config, width: usize, labels: &Labels, device: &Device) -> Self {
+        let scheme = Scheme::of(config);
+        let hidden = config.lstm_width;
+        let features = hidden + config.region_width + config.distance_width;
+        let type_width = if config.type_input { width } else { hidden };
+        let normal = Initializer::Normal {
+            mean: 0.0,
+            std: 1.0,
+        };
+        let embedding = |rows: usize, width: usize| {
+            (width > 0).then(|| EmbeddingConfig::new(rows, width).init(device))
+        };
+        let regions = 2 + usize::from(config.padding_region);
+        Self {
+            types: normal.init([labels.len(), type_width], device),
+            lstm: BiLstm::new(width, hidden / 2, device),
+            span_norm: ConditionalNorm::new(hidden, hidden, device),
+            region: embedding(regions, config.region_width),
+            distance: embedding(DISTANCES, config.distance_width),
+            biaffine: Biaffine::new(
+                [hidden, features],
+                config.biaffine_width,
+                scheme.len(),
+                config.biaffine_dropout,
+                device,
+            ),
+            type_norm: config.type_norm.then(|| TypeNorm {
+                norm: ConditionalNorm::new(hidden, features, device),
+                output: LinearConfig::new(hidden, scheme.len()).init(device),
+            }),
+            convolutions: (config.convolutions > 0)
+                .then(|| Convolutions::new(config, scheme.len(), device)),
+            lstm_dropout: DropoutConfig::new(config.lstm_dropout).init(),
+            type_input: config.type_input,
+            padding_region: config.padding_region,
+            mask_convolution: config.mask_convolution,
+            scheme,
+            labelling: config.labels,
+            decoding: config.decode,
+            smoothing: config.smoothing,
+            labels: labels.clone(),
+        }
+    }
+
+    /// The types as they are encoded with the sentence.
+    pub(super) fn type_prompt(&self) -> Option<Tensor<2>> {
+        self.type_input.then(|| self.types.val())
+    }
+
+    /// Types and words after the BiLSTM.
+    pub fn encode(&self, states: &WordStates) -> Encoded {
+        let [batch, words, _] = states.words.dims();
+        let (input, first) = match (self.type_input, &states.prompts) {
+            (true, Some(prompts)) => {
+                let both = Tensor::cat(vec![prompts.clone(), states.words.clone()], 1);
+                (both, self.labels.len())
+            }
+            _ => (states.words.clone(), 0),
+        };
+        let lengths: Vec<usize> = states.lengths.iter().map(|length| first + length).collect();
+        let output = self
+            .lstm
+            .forward(self.lstm_dropout.forward(input), &lengths);
+        let types = match first {
+            0 => {
+                let [types, width] = self.types.dims();
+                self.types
+                    .val()
+                    .unsqueeze::<3>()
+                    .expand([batch, types, width])
+            }
+            _ => output.clone().narrow(1, 0, first),
+        };
+        Encoded {
+            types,
+            words: output.narrow(1, first, words),
+            lengths: states.lengths.clone(),
+        }
+    }
+
+    /// v_ij: each word as a start, normalised under each as an end: [batch, words, words, lstm width].
+    pub fn spans(&self, encoded: &Encoded) -> Tensor<4> {
+        self.span_norm
+            .pairs(encoded.words.clone(), encoded.words.clone())
+    }
+
+    /// v̂_ij: spans with where they lie in the grid: [batch, words, words, features].
+    pub fn span_features(&self, encoded: &Encoded) -> Tensor<4> {
+        let spans = self.spans(encoded);
+        let [batch, words, _, _] = spans.dims();
+        let device = spans.device();
+        let mut parts = vec![spans];
+        let tables = [
+            self.distance.as_ref().map(|table| (table, true)),
+            self.region.as_ref().map(|table| (table, false)),
+        ];
+        for (table, by_distance) in tables.into_iter().flatten() {
+            let number = |start: usize, end: usize| match by_distance {
+                true => distance(start, end),
+                false => i32::from(start <= end) + i32::from(self.padding_region),
+            };
+            // Masked padding never matters: all sentences share one grid of places.
+            let lengths = match self.mask_convolution || !self.padding_region {
+                true => &[words][..],
+                false => &encoded.lengths,
+            };
+            let mut places = Vec::with_capacity(lengths.len() * words * words);
+            for length in lengths {
+                for start in 0..words {
+                    places.extend((0..words).map(|end| match start.max(end) < *length {
+                        true => number(start, end),
+                        false => 0,
+                    }));
+                }
+            }
+            let shape = [lengths.len(), words * words];
+            let places = Tensor::<2, Int>::from_data(TensorData::new(places, shape), &device);
+            let width = table.weight.dims()[1];
+            let looked_up = table.forward(places);
+            parts.push(
+                looked_up
+                    .reshape([lengths.len(), words, words, width])
+                    .expand([batch, words, words, width]),
+            );
+        }
+        match parts.len() {
+            1 => parts.remove(0),
+            _ => Tensor::cat(parts, 3),
+        }
+    }
+
+    /// Scores before the convolutions: [batch, offset labels, types, words, words].
+    pub fn scores(&self, encoded: &Encoded) -> Tensor<5> {
+        let [batch, words, _] = encoded.words.dims();
+        let [_, types, _] = encoded.types.dims();
+        let features = self.span_features(encoded);
+        let width = features.dims()[3];
+        let features = features.reshape([batch, words * words, width]);
+        let mut scores = self
+            .biaffine
+            .forward(encoded.types.clone(), features.clone()); // [batch, labels · types, words²]
+        if let Some(type_norm) = &self.type_norm {
+            let output = type_norm.output.weight.val().transpose(); // [labels, lstm width]
+            let (weight, bias) = type_norm.norm.folded(encoded.types.clone(), output);
+            scores = scores + weight.matmul(features.transpose()) + bias;
+        }
+        let scores = scores.reshape([batch, self.scheme.len(), types, words, words]);
+        match self
+            .type_norm
+            .as_ref()
+            .and_then(|norm| norm.output.bias.as_ref())
+        {
+            Some(bias) => scores + bias.val().reshape([1, self.scheme.len(), 1, 1, 1]),
+            None => scores,
+        }
+    }
+
+    /// Final scores: [batch, offset labels, types, words, words].
+    pub fn logits(&self, encoded: &Encoded) -> Tensor<5> {
+        let scores = self.scores(encoded);
+        let Some(convolutions) = &self.convolutions else {
+            return scores;
+        };
+        let words = scores.dims()[4];
+        let padded = encoded.lengths.iter().any(|length| *length < words);
+        let mask = (self.mask_convolution && padded)
+            .then(|| real(&encoded.lengths, words, &scores.device()));
+        convolutions.forward(scores, mask)
+    }
+}
+
+/// 1 on cells of a sentence, 0 beyond its end: [batch, 1, 1, words, words].
+pub(super) fn real(lengths: &[usize], words: usize, device: &Device) -> Tensor<5> {
+    let batch = lengths.len();
+    let line: Vec<f32> = lengths
+        .iter()
+        .flat_map(|length| (0..words).map(move |word| f32::from(u8::from(word < *length))))
+        .collect();
+    let line = Tensor::<1>::from_floats(line.as_slice(), device);
+    line.clone().reshape([batch, 1, 1, words, 1]) * line.reshape([batch, 1, 1, 1, words])
+}
+
+/// The row of the distance table: 19 on the diagonal, 1 to 9 below it and 10 to 18 above it by powers of two.
+fn distance(start: usize, end: usize) -> i32 {
+    let bucket = |difference: usize| (1 + difference.ilog2()).min(9) as i32;
+    match start.cmp(&end) {
+        std::cmp::Ordering::Greater => bucket(start - end),
+        std::cmp::Ordering::Less => bucket(end - start) + 9,
+        std::cmp::Ordering::Equal => 19,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_fall_into_buckets() {
+        let below: Vec<i32> = [1, 2, 3, 4, 7, 8, 127, 128, 255, 256, 900]
+            .map(|far| distance(far, 0))
+            .to_vec();
+        assert_eq!(below, [1, 2, 2, 3, 3, 4, 7, 8, 8, 9, 9]);
+        assert_eq!(
+            [distance(0, 1), distance(5, 5), distance(0, 300)],
+            [10, 19, 18]
+        );
+    }
+}

@@ -1,0 +1,318 @@
+//! Offset labels, and the grid of them that gold entities make.
+
+use super::config::{Config, Labelling, Mode};
+use crate::text::{Labels, Sentence};
+
+/// What a cell says about its nearest entity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Offset {
+    /// None is within reach.
+    Out,
+    /// The cell's start is this many words after the entity's, its end the same.
+    Start(i32),
+    /// The cell's end is this many words after the entity's, its start the same.
+    End(i32),
+    /// The cell is the entity.
+    Centre,
+}
+
+impl Offset {
+    /// The size of the offset.
+    pub fn distance(self) -> i32 {
+        match self {
+            Self::Start(offset) | Self::End(offset) => offset.abs(),
+            Self::Centre => 0,
+            Self::Out => i32::MAX,
+        }
+    }
+}
+
+/// The list of offset labels: 0 is out of range, then −S … S with start before end, the centre in the middle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scheme {
+    /// Largest offset S.
+    pub reach: i32,
+    start: bool,
+    end: bool,
+}
+
+impl Scheme {
+    /// The labels of offsets up to `reach` at the boundaries of `mode`.
+    pub fn new(reach: usize, mode: Mode) -> Self {
+        Self {
+            reach: if mode == Mode::None { 0 } else { reach as i32 },
+            start: matches!(mode, Mode::Both | Mode::Start),
+            end: matches!(mode, Mode::Both | Mode::End),
+        }
+    }
+
+    /// The labels of a head with these knobs.
+    pub fn of(config: &Config) -> Self {
+        Self::new(config.offsets, config.mode)
+    }
+
+    /// Labels of one offset: 2 when both boundaries have them.
+    fn kinds(&self) -> i32 {
+        i32::from(self.start) + i32::from(self.end)
+    }
+
+    /// Number of labels: 4S + 2, 2S + 2 or 2.
+    pub fn len(&self) -> usize {
+        (2 * self.reach * self.kinds() + 2) as usize
+    }
+
+    /// Never: there is always a centre.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// The number of a label; nothing when the scheme has no such label.
+    pub fn id(&self, offset: Offset) -> Option<usize> {
+        let place = |offset: i32, kind: i32| {
+            let before = (offset + self.reach) * self.kinds();
+            // The centre is one label, however many boundaries have offsets.
+            let centre = if offset > 0 { 1 - self.kinds() } else { 0 };
+            (1 + before + centre + kind) as usize
+        };
+        let within = |offset: i32| offset != 0 && offset.abs() <= self.reach;
+        match offset {
+            Offset::Out => Some(0),
+            Offset::Centre => Some((1 + self.reach * self.kinds()) as usize),
+            Offset::Start(offset) => (self.start && within(offset)).then(|| place(offset, 0)),
+            Offset::End(offset) => {
+                (self.end && within(offset)).then(|| place(offset, i32::from(self.start)))
+            }
+        }
+    }
+
+    /// All labels in order.
+    pub fn list(&self) -> Vec<Offset> {
+        let mut list = vec![Offset::Out; self.len()];
+        let offsets = (-self.reach..=self.reach).flat_map(|k| [Offset::Start(k), Offset::End(k)]);
+        for offset in offsets.chain([Offset::Centre]) {
+            if let Some(id) = self.id(offset) {
+                list[id] = offset;
+            }
+        }
+        list
+    }
+
+    /// What the span (i, j) says about the entity (s, e), ends inclusive; nothing when it is out of reach.
+    pub fn label(&self, labelling: Labelling, span: [i32; 2], entity: [i32; 2]) -> Option<Offset> {
+        let [start, end] = [span[0] - entity[0], span[1] - entity[1]];
+        let far = start.abs().max(end.abs()) > self.reach;
+        let label = match (start, end) {
+            (0, 0) => return Some(Offset::Centre),
+            _ if far => return None,
+            (start, 0) => Offset::Start(start),
+            (0, end) => Offset::End(end),
+            _ if labelling == Labelling::Shared => return None,
+            (start, end) if self.end && (end.abs() < start.abs() || !self.start) => {
+                Offset::End(end)
+            }
+            (start, _) => Offset::Start(start),
+        };
+        self.id(label).map(|_| label)
+    }
+}
+
+/// The grids of a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gold {
+    /// Label of each cell: [batch, types, words, words], 0 beyond a sentence's end.
+    pub labels: Vec<i32>,
+    /// Words of the longest sentence, at least 1.
+    pub words: usize,
+}
+
+impl Gold {
+    /// The grids of sentences, padded to the longest.
+    pub fn new(config: &Config, labels: &Labels, sentences: &[&Sentence]) -> Self {
+        let scheme = Scheme::of(config);
+        let words = sentences.iter().map(|s| s.len()).max().unwrap_or(0).max(1);
+        let plane = words * words;
+        let mut all = vec![0; sentences.len() * labels.len() * plane];
+        for (index, sentence) in sentences.iter().enumerate() {
+            let mut entities = vec![Vec::new(); labels.len()];
+            for entity in &sentence.entities {
+                if let Some(label) = labels.index(&entity.label) {
+                    let span = entity.span;
+                    entities[label].push([span.start as i32, span.end as i32 - 1]);
+                }
+            }
+            for (label, entities) in entities.iter_mut().enumerate() {
+                // Row-major, as the authors' program lists its centres.
+                entities.sort_unstable();
+                entities.dedup();
+                let at = (index * labels.len() + label) * plane;
+                let mut grid = Grid {
+                    labels: &mut all[at..at + plane],
+                    words,
+                    length: sentence.len() as i32,
+                };
+                grid.fill(&scheme, config.labels, config.mirror, entities);
+            }
+        }
+        Self { labels: all, words }
+    }
+}
+
+/// One type's plane of a sentence's grid.
+struct Grid<'a> {
+    labels: &'a mut [i32],
+    words: usize,
+    length: i32,
+}
+
+impl Grid<'_> {
+    /// Labels the spans around each entity. A label nearer to its entity wins, of equals the one written first.
+    fn fill(&mut self, scheme: &Scheme, labelling: Labelling, mirror: bool, entities: &[[i32; 2]]) {
+        let mut distances = vec![i32::MAX; self.labels.len()];
+        for entity in entities {
+            for (span, offset, distance) in around(scheme, labelling, *entity) {
+                let [start, end] = span;
+                if start < 0 || start > end || end >= self.length {
+                    continue;
+                }
+                let place = start as usize * self.words + end as usize;
+                if distance < distances[place] {
+                    distances[place] = distance;
+                    self.labels[place] = scheme.id(offset).unwrap_or(0) as i32;
+                }
+            }
+        }
+        if mirror {
+            for start in 0..self.length as usize {
+                for end in start + 1..self.length as usize {
+                    self.labels[end * self.words + start] = self.labels[start * self.words + end];
+                }
+            }
+        }
+    }
+}
+
+/// The spans an entity gives a label to, with the label and how far they are: the entity first, then by distance.
+fn around(
+    scheme: &Scheme,
+    labelling: Labelling,
+    [start, end]: [i32; 2],
+) -> Vec<([i32; 2], Offset, i32)> {
+    let reach = scheme.reach;
+    let mut spans = Vec::new();
+    for rows in -reach..=reach {
+        for columns in -reach..=reach {
+            let span = [start + rows, end + columns];
+            if let Some(offset) = scheme.label(labelling, span, [start, end]) {
+                // Of two entities equally far, one that shares a border is what the label really points to.
+                let askew = i32::from(rows != 0 && columns != 0);
+                spans.push((span, offset, 2 * (rows.abs() + columns.abs()) + askew));
+            }
+        }
+    }
+    spans
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::config::Preset;
+    use super::*;
+    use crate::text::Entity;
+
+    fn grid(config: &Config, words: usize, entities: &[(usize, usize)]) -> Vec<Vec<i32>> {
+        let mut sentence = Sentence::from_words((0..words).map(|word| word.to_string()));
+        sentence.entities = entities
+            .iter()
+            .map(|(start, end)| Entity::new(*start, *end, "X"))
+            .collect();
+        let gold = Gold::new(config, &Labels::new(["X"]), &[&sentence]);
+        gold.labels.chunks(words).map(<[i32]>::to_vec).collect()
+    }
+
+    #[test]
+    fn labels_are_numbered_from_the_farthest_before_to_the_farthest_after() {
+        for (mode, reach, count) in [
+            (Mode::Both, 3, 14),
+            (Mode::Start, 3, 8),
+            (Mode::End, 2, 6),
+            (Mode::Both, 0, 2),
+            (Mode::None, 3, 2),
+        ] {
+            let scheme = Scheme::new(reach, mode);
+            assert_eq!(scheme.len(), count);
+            for (id, offset) in scheme.list().into_iter().enumerate() {
+                assert_eq!(scheme.id(offset), Some(id), "{mode:?} {offset:?}");
+            }
+        }
+        let scheme = Scheme::new(1, Mode::Both);
+        let expected = [
+            Offset::Out,
+            Offset::Start(-1),
+            Offset::End(-1),
+            Offset::Centre,
+            Offset::Start(1),
+            Offset::End(1),
+        ];
+        assert_eq!(scheme.list(), expected);
+    }
+
+    #[test]
+    fn the_paper_also_labels_spans_that_share_no_border() {
+        let config = Config {
+            offsets: 1,
+            ..Config::of(Preset::Paper)
+        };
+        // The entity is words 1 and 2: s:-1 is 1, e:-1 is 2, the centre 3, s:1 is 4, e:1 is 5.
+        let expected = [
+            [0, 1, 1, 1, 0],
+            [0, 2, 3, 5, 0],
+            [0, 0, 4, 4, 0],
+            [0, 0, 0, 0, 0],
+            [0, 0, 0, 0, 0],
+        ];
+        assert_eq!(grid(&config, 5, &[(1, 3)]), expected);
+        let shared = Config {
+            offsets: 1,
+            ..Config::of(Preset::Released)
+        };
+        let expected = [
+            [0, 0, 1, 0, 0],
+            [0, 2, 3, 5, 0],
+            [1, 3, 4, 0, 0],
+            [0, 5, 0, 0, 0],
+            [0, 0, 0, 0, 0],
+        ];
+        assert_eq!(grid(&shared, 5, &[(1, 3)]), expected);
+    }
+
+    #[test]
+    fn without_offsets_only_entities_are_labelled() {
+        for config in [
+            Config {
+                offsets: 0,
+                ..Config::default()
+            },
+            Config {
+                mode: Mode::None,
+                ..Config::default()
+            },
+        ] {
+            let labels = grid(&config, 6, &[(1, 3), (2, 6)]).concat();
+            assert_eq!(labels.iter().sum::<i32>(), 2);
+            assert_eq!([labels[8], labels[17]], [1, 1]);
+        }
+    }
+
+    #[test]
+    fn long_sentences_are_labelled_quickly() {
+        let mut sentence = Sentence::from_words((0..200).map(|word| word.to_string()));
+        sentence.entities = (0..150)
+            .map(|word| Entity::new(word, word + 1 + word % 40, format!("{}", word % 7)))
+            .collect();
+        let labels = Labels::new((0..7).map(|label| label.to_string()));
+        let start = std::time::Instant::now();
+        for preset in [Preset::Paper, Preset::Released] {
+            Gold::new(&Config::of(preset), &labels, &[&sentence]);
+        }
+        assert!(start.elapsed().as_millis() < 500, "{:?}", start.elapsed());
+    }
+}

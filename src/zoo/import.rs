@@ -1,0 +1,305 @@
+//! Other people's checkpoints: their parameter names and layouts to ours.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+
+use crate::error::{Error, Result};
+
+/// A checkpoint taken apart.
+#[derive(Debug, Clone)]
+pub struct Imported {
+    /// The encoder's weights under Hugging Face names, as safetensors.
+    pub encoder: Vec<u8>,
+    /// The head's weights under our names, as safetensors.
+    pub head: Vec<u8>,
+}
+
+/// How a parameter of another program lies in ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// Number for number.
+    Same,
+    /// A PyTorch linear layer, or a convolution that looks at one cell: [out, in] there, [in, out] here.
+    Transposed,
+}
+
+/// The prefix of the encoder in the authors' BOPN.
+const BOPN_ENCODER: &str = "bert_encoder.bert.";
+
+/// The authors' BOPN: their names, ours, and the layout. The BiLSTM's gates are put together apart from these.
+pub const BOPN: &[(&str, &str, Layout)] = &[
+    ("bert_encoder.prompt", "types", Layout::Same),
+    (
+        "w2w.gamma_dense.weight",
+        "span_norm.gamma.weight",
+        Layout::Transposed,
+    ),
+    ("w2w.gamma", "span_norm.gamma.bias", Layout::Same),
+    (
+        "w2w.beta_dense.weight",
+        "span_norm.beta.weight",
+        Layout::Transposed,
+    ),
+    ("w2w.beta", "span_norm.beta.bias", Layout::Same),
+    (
+        "grid_encoder.region_embeddings.weight",
+        "region.weight",
+        Layout::Same,
+    ),
+    (
+        "grid_encoder.distance_embeddings.weight",
+        "distance.weight",
+        Layout::Same,
+    ),
+    (
+        "biaffine.left.linear.weight",
+        "biaffine.left.weight",
+        Layout::Transposed,
+    ),
+    (
+        "biaffine.left.linear.bias",
+        "biaffine.left.bias",
+        Layout::Same,
+    ),
+    (
+        "biaffine.right.linear.weight",
+        "biaffine.right.weight",
+        Layout::Transposed,
+    ),
+    (
+        "biaffine.right.linear.bias",
+        "biaffine.right.bias",
+        Layout::Same,
+    ),
+    ("biaffine.weight", "biaffine.form", Layout::Same),
+    (
+        "p2w2w.gamma_dense.weight",
+        "type_norm.norm.gamma.weight",
+        Layout::Transposed,
+    ),
+    ("p2w2w.gamma", "type_norm.norm.gamma.bias", Layout::Same),
+    (
+        "p2w2w.beta_dense.weight",
+        "type_norm.norm.beta.weight",
+        Layout::Transposed,
+    ),
+    ("p2w2w.beta", "type_norm.norm.beta.bias", Layout::Same),
+    (
+        "distance.weight",
+        "type_norm.output.weight",
+        Layout::Transposed,
+    ),
+    ("distance.bias", "type_norm.output.bias", Layout::Same),
+    (
+        "opt.conv.base.1.weight",
+        "convolutions.pointwise.weight",
+        Layout::Transposed,
+    ),
+    (
+        "opt.conv.base.1.bias",
+        "convolutions.pointwise.bias",
+        Layout::Same,
+    ),
+    (
+        "opt.conv.convs.0.weight",
+        "convolutions.layers.0.weight",
+        Layout::Same,
+    ),
+    (
+        "opt.conv.convs.0.bias",
+        "convolutions.layers.0.bias",
+        Layout::Same,
+    ),
+    (
+        "opt.conv.convs.1.weight",
+        "convolutions.layers.1.weight",
+        Layout::Same,
+    ),
+    (
+        "opt.conv.convs.1.bias",
+        "convolutions.layers.1.bias",
+        Layout::Same,
+    ),
+    (
+        "opt.predictor.weight",
+        "convolutions.predictor.weight",
+        Layout::Transposed,
+    ),
+    (
+        "opt.predictor.bias",
+        "convolutions.predictor.bias",
+        Layout::Same,
+    ),
+];
+
+/// Weights of the authors' BOPN, held in memory as safetensors. A model without the convolutions is fine; a name that
+/// is not known is an error.
+pub fn bopn(bytes: &[u8]) -> Result<Imported> {
+    let mut given = Numbers::read(bytes)?;
+    let encoder = given.split(BOPN_ENCODER);
+    let mut head = Numbers::default();
+    for (theirs, ours, layout) in BOPN {
+        if let Some(array) = given.0.remove(*theirs) {
+            let array = match layout {
+                Layout::Same => array,
+                Layout::Transposed => array.transposed(),
+            };
+            head.0.insert(ours.to_string(), array);
+        }
+    }
+    given.bilstm("bert_encoder.lstm.", "lstm.", &mut head)?;
+    match given.0.keys().next() {
+        Some(name) => Err(problem(format!("{name} is no parameter of BOPN"))),
+        None => Ok(Imported {
+            encoder: encoder.write()?,
+            head: head.write()?,
+        }),
+    }
+}
+
+fn problem(message: String) -> Error {
+    Error::bundle(Path::new("the imported weights"), message)
+}
+
+/// Numbers in rows.
+#[derive(Debug, Clone)]
+struct Array {
+    shape: Vec<usize>,
+    values: Vec<f32>,
+}
+
+impl Array {
+    /// [rows, columns, 1, ...] as [columns, rows].
+    fn transposed(self) -> Self {
+        let (rows, columns) = (self.shape[0], self.shape.get(1).copied().unwrap_or(1));
+        let values = (0..rows * columns)
+            .map(|index| self.values[(index % rows) * columns + index / rows])
+            .collect();
+        Self {
+            shape: vec![columns, rows],
+            values,
+        }
+    }
+}
+
+/// Arrays by name.
+#[derive(Debug, Default)]
+struct Numbers(BTreeMap<String, Array>);
+
+impl Numbers {
+    fn read(bytes: &[u8]) -> Result<Self> {
+        let tensors =
+            SafeTensors::deserialize(bytes).map_err(|found| problem(found.to_string()))?;
+        let mut arrays = BTreeMap::new();
+        for (name, view) in tensors.tensors() {
+            if view.dtype() != Dtype::F32 {
+                return Err(problem(format!("{name} is not in single precision")));
+            }
+            let (numbers, _) = view.data().as_chunks::<4>();
+            let array = Array {
+                shape: view.shape().to_vec(),
+                values: numbers
+                    .iter()
+                    .map(|four| f32::from_le_bytes(*four))
+                    .collect(),
+            };
+            arrays.insert(name, array);
+        }
+        Ok(Self(arrays))
+    }
+
+    fn write(&self) -> Result<Vec<u8>> {
+        let bytes: BTreeMap<&String, Vec<u8>> = self
+            .0
+            .iter()
+            .map(|(name, array)| {
+                let bytes = array.values.iter().flat_map(|value| value.to_le_bytes());
+                (name, bytes.collect())
+            })
+            .collect();
+        let mut views = Vec::new();
+        for (name, bytes) in &bytes {
+            let view = TensorView::new(Dtype::F32, self.0[*name].shape.clone(), bytes)
+                .map_err(|found| problem(format!("{name}: {found}")))?;
+            views.push((name.as_str(), view));
+        }
+        safetensors::serialize(views, None).map_err(|found| problem(found.to_string()))
+    }
+
+    /// Takes out what stands under a prefix, without it.
+    fn split(&mut self, prefix: &str) -> Self {
+        let (under, others) = std::mem::take(&mut self.0)
+            .into_iter()
+            .partition(|(name, _)| name.starts_with(prefix));
+        self.0 = others;
+        let under: BTreeMap<String, Array> = under;
+        Self(
+            under
+                .into_iter()
+                .map(|(name, array)| (name[prefix.len()..].to_string(), array))
+                .collect(),
+        )
+    }
+
+    fn take(&mut self, name: &str) -> Result<Array> {
+        self.0
+            .remove(name)
+            .ok_or_else(|| problem(format!("{name} is missing")))
+    }
+
+    /// PyTorch's one-layer BiLSTM to ours: both directions in one, its two biases added up.
+    fn bilstm(&mut self, from: &str, to: &str, into: &mut Self) -> Result<()> {
+        let mut directions = Vec::new();
+        for end in ["", "_reverse"] {
+            let input = self.take(&format!("{from}weight_ih_l0{end}"))?.transposed();
+            let recurrent = self.take(&format!("{from}weight_hh_l0{end}"))?.transposed();
+            let bias = self.take(&format!("{from}bias_ih_l0{end}"))?;
+            let second = self.take(&format!("{from}bias_hh_l0{end}"))?;
+            let bias: Vec<f32> = bias
+                .values
+                .iter()
+                .zip(second.values)
+                .map(|(one, other)| one + other)
+                .collect();
+            directions.push((input, recurrent, bias));
+        }
+        let [
+            (input, recurrent, bias),
+            (input_back, recurrent_back, bias_back),
+        ] = directions
+            .try_into()
+            .expect("two directions were pushed above");
+        let gates = bias.len();
+        let rows = input
+            .values
+            .chunks(gates)
+            .zip(input_back.values.chunks(gates));
+        into.0.insert(
+            format!("{to}input.weight"),
+            Array {
+                shape: vec![input.shape[0], 2 * gates],
+                values: rows
+                    .flat_map(|(one, other)| [one, other].concat())
+                    .collect(),
+            },
+        );
+        into.0.insert(
+            format!("{to}input.bias"),
+            Array {
+                shape: vec![2 * gates],
+                values: [bias, bias_back].concat(),
+            },
+        );
+        into.0.insert(
+            format!("{to}recurrent"),
+            Array {
+                shape: vec![2, recurrent.shape[0], gates],
+                values: [recurrent.values, recurrent_back.values].concat(),
+            },
+        );
+        Ok(())
+    }
+}
