@@ -9,7 +9,7 @@ use nerzoo::encoder::pieces::Pieces;
 use nerzoo::encoder::{EncoderConfig, Layers, Pooling, WordStates, load};
 use nerzoo::heads::Head;
 use nerzoo::heads::bopn::{
-    Bopn, Cell, Config, Decoding, Gold, Labelling, Mode, Offset, Preset, Scheme, mentions,
+    Bopn, Cell, Config, Decoding, Gold, Mode, Offset, Preset, Scheme, mentions,
 };
 use nerzoo::nn::host::floats;
 use nerzoo::recognizer::Recognizer;
@@ -414,11 +414,10 @@ fn check_decode_cases(fixture: &Fixture) {
             }
         }
         for (decoding, name) in [(Decoding::Centre, "center"), (Decoding::Votes, "offset")] {
-            let mut found: Vec<[i64; 3]> =
-                mentions(&scheme, Labelling::Shared, decoding, length, &cells)
-                    .into_iter()
-                    .map(|((label, [start, end]), _)| [start as i64, end as i64, label as i64])
-                    .collect();
+            let mut found: Vec<[i64; 3]> = mentions(&scheme, decoding, length, &cells)
+                .into_iter()
+                .map(|((label, [start, end]), _)| [start as i64, end as i64, label as i64])
+                .collect();
             let mut expected: Vec<[i64; 3]> = serde_json::from_value(case[name].clone()).unwrap();
             found.sort_unstable();
             expected.sort_unstable();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::config::{Decoding, Labelling};
+use super::config::Decoding;
 use super::network::{Bopn, Encoded};
 use super::target::{Offset, Scheme};
 use crate::encoder::WordStates;
@@ -56,7 +56,7 @@ fn read(head: &Bopn, encoded: &Encoded) -> Vec<Vec<Mention>> {
         .zip(logits.chunks(types * words * words * kinds))
         .map(|(length, scores)| {
             let cells = cells(&head.scheme, scores, types, words, length);
-            mentions(&head.scheme, head.labelling, head.decoding, length, &cells)
+            mentions(&head.scheme, head.decoding, length, &cells)
                 .into_iter()
                 .map(|((label, [start, end]), score)| Mention {
                     entity: Entity {
@@ -103,7 +103,6 @@ fn cells(scheme: &Scheme, scores: &[f32], types: usize, words: usize, length: us
 /// entity known only from offsets the best supporting cell's.
 pub fn mentions(
     scheme: &Scheme,
-    labelling: Labelling,
     decoding: Decoding,
     length: usize,
     cells: &[Cell],
@@ -118,7 +117,7 @@ pub fn mentions(
         Decoding::Centre => Vec::new(),
         Decoding::All => all_targets(length, cells),
         Decoding::Votes => votes(scheme, length, cells),
-        Decoding::Rules => rules(scheme, labelling, length, cells, &centres),
+        Decoding::Rules => rules(scheme, length, cells, &centres),
     };
     let mut all = BTreeMap::new();
     for (found, probability) in pointed {
@@ -161,7 +160,6 @@ fn votes(scheme: &Scheme, length: i32, cells: &[Cell]) -> Vec<(Found, f32)> {
 /// The paper: offsets that neither contradict their nearest centre nor stand out of order among their neighbours.
 fn rules(
     scheme: &Scheme,
-    labelling: Labelling,
     length: i32,
     cells: &[Cell],
     centres: &BTreeMap<Found, f32>,
@@ -173,31 +171,21 @@ fn rules(
     cells
         .iter()
         .filter(|cell| cell.offset != Offset::Centre)
-        .filter(|cell| !answered(scheme, labelling, cell, centres))
+        .filter(|cell| !answered(scheme, cell, centres))
         .filter_map(|cell| Some((cell, cell.target(length)?)))
         .filter(|(cell, span)| in_order(scheme, length, cell, *span, &said))
         .map(|(cell, span)| ((cell.label, span), cell.probability))
         .collect()
 }
 
-/// Rule 1. A centre answers a cell when it is no farther than the cell's offset claims, or gives the cell the very
-/// label that it has. Then the offset either means that centre or contradicts it; neither is a new entity.
-fn answered(
-    scheme: &Scheme,
-    labelling: Labelling,
-    cell: &Cell,
-    centres: &BTreeMap<Found, f32>,
-) -> bool {
+/// Rule 1. A centre whose two borders are within reach of the cell's answers it: the offset either means that centre or
+/// does not agree with it, and neither is a new entity.
+fn answered(scheme: &Scheme, cell: &Cell, centres: &BTreeMap<Found, f32>) -> bool {
     let [start, end] = cell.span;
     (-scheme.reach..=scheme.reach).any(|rows| {
         (-scheme.reach..=scheme.reach).any(|columns| {
             let centre = [start - rows, end - columns];
             centres.contains_key(&(cell.label, centre))
-                && scheme
-                    .label(labelling, cell.span, centre)
-                    .is_some_and(|label| {
-                        label == cell.offset || rows.abs() + columns.abs() <= cell.offset.distance()
-                    })
         })
     })
 }
@@ -241,7 +229,7 @@ fn in_order(
 
 #[cfg(test)]
 mod tests {
-    use super::super::config::{Config, Mode, Preset};
+    use super::super::config::{Config, Labelling, Mode, Preset};
     use super::super::target::Gold;
     use super::*;
     use crate::text::{Labels, Sentence};
@@ -258,7 +246,7 @@ mod tests {
 
     fn found(decoding: Decoding, cells: &[Cell]) -> Vec<([i32; 2], f32)> {
         let scheme = Scheme::new(2, Mode::Both);
-        mentions(&scheme, Labelling::Shared, decoding, 9, cells)
+        mentions(&scheme, decoding, 9, cells)
             .into_iter()
             .map(|((_, span), score)| (span, score))
             .collect()
@@ -290,20 +278,15 @@ mod tests {
     #[test]
     fn an_offset_that_contradicts_its_nearest_centre_is_dropped() {
         let mut cells = vec![
-            cell([4, 6], Offset::Start(2), 0.5), // says [2, 6], yet [3, 6] is nearer
-            cell([3, 6], Offset::Start(1), 0.5), // in order with it
+            cell([4, 6], Offset::Start(2), 0.5), // both say [2, 6]
+            cell([3, 6], Offset::Start(1), 0.5),
         ];
         assert_eq!(found(Decoding::Rules, &cells), [([2, 6], 0.5)]);
-        cells.push(cell([4, 7], Offset::Centre, 0.9)); // shares only the start with [4, 6]
-        assert_eq!(
-            found(Decoding::Rules, &cells),
-            [([2, 6], 0.5), ([4, 7], 0.9)]
-        );
-        cells[1].offset = Offset::Centre;
-        assert_eq!(
-            found(Decoding::Rules, &cells),
-            [([3, 6], 0.5), ([4, 7], 0.9)]
-        );
+        cells.push(cell([7, 8], Offset::Centre, 0.9)); // too far away to matter
+        let expected = [([2, 6], 0.5), ([7, 8], 0.9)];
+        assert_eq!(found(Decoding::Rules, &cells), expected);
+        cells[2].span = [4, 7];
+        assert_eq!(found(Decoding::Rules, &cells), [([4, 7], 0.9)]);
     }
 
     #[test]
@@ -367,7 +350,7 @@ mod tests {
                 decodings.extend([Decoding::Votes, Decoding::All]);
             }
             for decoding in decodings {
-                let mut found: Vec<Entity> = mentions(&scheme, config.labels, decoding, 12, &cells)
+                let mut found: Vec<Entity> = mentions(&scheme, decoding, 12, &cells)
                     .into_iter()
                     .map(|((label, [start, end]), _)| Entity::new(start as usize, end as usize + 1, names[label]))
                     .collect();

@@ -4,7 +4,7 @@ use burn::module::{Initializer, Module, Param};
 use burn::nn::{Dropout, DropoutConfig, Embedding, EmbeddingConfig, Linear, LinearConfig};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
-use super::config::{Config, Decoding, Labelling};
+use super::config::{Config, Decoding};
 use super::convolution::Convolutions;
 use super::target::Scheme;
 use crate::encoder::WordStates;
@@ -49,8 +49,6 @@ pub struct Bopn {
     mask_convolution: bool,
     #[module(skip)]
     pub(super) scheme: Scheme,
-    #[module(skip)]
-    pub(super) labelling: Labelling,
     #[module(skip)]
     pub(super) decoding: Decoding,
     #[module(skip)]
@@ -140,7 +138,6 @@ impl Bopn {
             padding_region: config.padding_region,
             mask_convolution: config.mask_convolution,
             scheme,
-            labelling: config.labels,
             decoding: config.decode,
             smoothing: config.smoothing,
             labels: labels.clone(),
