@@ -21,18 +21,22 @@ impl Devices {
     /// Lists them.
     pub fn run(self) -> Result<ExitCode> {
         let kinds = device::kinds();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         if self.json {
             let devices: Vec<_> = kinds
                 .iter()
                 .map(|kind| json!({"name": kind.name, "about": kind.about}))
                 .collect();
-            print_json(&json!({"auto": device::best(), "devices": devices}))?;
+            print_json(&json!({"auto": device::best(), "cores": cores, "devices": devices}))?;
             return Ok(ExitCode::SUCCESS);
         }
         for kind in kinds {
             println!("{:<12} {}", kind.name, kind.about);
         }
-        println!("auto stands for {}", device::best());
+        println!(
+            "auto stands for {}; this machine has {cores} cores",
+            device::best()
+        );
         Ok(ExitCode::SUCCESS)
     }
 }

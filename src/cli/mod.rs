@@ -44,7 +44,7 @@ enum Verb {
     Predict(predict::Predict),
     /// Look at, check, convert, split and make corpora.
     Data(data::Data),
-    /// List the devices of this build and machine.
+    /// List the devices this build can use.
     Devices(devices::Devices),
     /// Measure the speed of training or prediction.
     Bench(bench::Bench),
