@@ -36,7 +36,9 @@ fn no_family_is_overlooked() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         if path.is_dir() && !COVERED.contains(&name.as_str()) {
-            println!("SKIPPED fixtures of {name}: this head is not in the zoo yet");
+            common::skipped(&format!(
+                "fixtures of {name}: this head is not in the zoo yet"
+            ));
         }
     }
 }
@@ -63,7 +65,7 @@ fn pretrained_encoders() {
         let fixture = Fixture::read(&path);
         let folder = folders.join(fixture.json["encoder"].as_str().unwrap());
         if !folder.is_dir() {
-            println!("SKIPPED {}: no {}", fixture.name, folder.display());
+            common::skipped(&format!("{}: no {}", fixture.name, folder.display()));
             continue;
         }
         let pieces = Pieces::from_folder(&folder).unwrap();

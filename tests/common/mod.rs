@@ -25,11 +25,17 @@ pub fn shared(variable: &str, default: &str, test: &str) -> Option<PathBuf> {
     if folder.is_dir() {
         return Some(folder);
     }
-    println!(
-        "SKIPPED {test}: {} is not there (set {variable})",
+    skipped(&format!(
+        "{test}: {} is not there (set {variable})",
         folder.display()
-    );
+    ));
     None
+}
+
+/// Says that something is left out, past the test runner's capture: a skipped check must be seen.
+pub fn skipped(what: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "SKIPPED {what}");
 }
 
 /// The golden fixtures.
@@ -50,10 +56,10 @@ pub fn corpora(test: &str) -> Option<PathBuf> {
 /// The fixtures (`.json` with `.safetensors` beside it) of a family, sorted.
 pub fn fixtures(golden: &Path, family: &str) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(golden.join(family)) else {
-        println!(
-            "SKIPPED fixtures of {family}: no such folder in {}",
+        skipped(&format!(
+            "fixtures of {family}: no such folder in {}",
             golden.display()
-        );
+        ));
         return Vec::new();
     };
     let mut found: Vec<PathBuf> = entries
