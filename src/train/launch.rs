@@ -245,7 +245,7 @@ impl<H: Head> Run<H> {
     fn finish(&self, launch: &Launch, state: State) -> Result<Finished> {
         let device = launch.device.clone().inner();
         let fresh = Recognizer::<H>::new(&self.encoder, &self.head, &self.corpus.labels, &device);
-        let checkpoint = Checkpoints::open(&launch.out)?.step_folder(state.best_step);
+        let checkpoint = Checkpoints::at(&launch.out).step_folder(state.best_step);
         let model = bundle::restore(fresh, &checkpoint)?;
         let tagger = ModelTagger::new(
             model.clone(),
