@@ -6,7 +6,7 @@ use crate::encoder::EncoderConfig;
 use crate::encoder::batch::PieceBatch;
 use crate::encoder::pieces::{Encoded, Pieces};
 use crate::error::Result;
-use crate::heads::Head;
+use crate::heads::{Head, Reading};
 use crate::recognizer::Recognizer;
 use crate::text::{Labels, Mention, Sentence};
 
@@ -20,6 +20,9 @@ const SENTENCES_PER_BATCH: usize = 64;
 pub trait Tagger: Send + Sync {
     /// The mentions of each sentence, in order of the sentences.
     fn tag(&self, sentences: &[Sentence]) -> Result<Vec<Vec<Mention>>>;
+
+    /// What each kind of the model's evidence by itself finds; nothing for models with one kind.
+    fn readings(&self, sentences: &[Sentence]) -> Result<Vec<Reading>>;
 
     /// The entity types it knows.
     fn labels(&self) -> &Labels;
@@ -71,22 +74,52 @@ impl<H: Head> ModelTagger<H> {
         }
         batches
     }
-}
 
-impl<H: Head> Tagger for ModelTagger<H> {
-    fn tag(&self, sentences: &[Sentence]) -> Result<Vec<Vec<Mention>>> {
+    /// Calls with the places of a batch's sentences and its pieces, batch after batch.
+    fn each_batch(&self, sentences: &[Sentence], mut call: impl FnMut(&[usize], &PieceBatch)) {
         let encoded = self.pieces.encode(sentences);
-        let mut mentions = vec![Vec::new(); sentences.len()];
         let prompts = (self.model.head.prompt()).map_or(0, |prompt| prompt.dims()[0]);
         let window = self.encoder.transformer.window().saturating_sub(prompts);
         for batch in self.plan(&encoded) {
             let rows: Vec<&Encoded> = batch.iter().map(|index| &encoded[*index]).collect();
             let pieces = PieceBatch::new(&rows, &self.pieces, window, self.encoder.overlap);
-            for (index, found) in batch.iter().zip(self.model.decode(&pieces)) {
+            call(&batch, &pieces);
+        }
+    }
+}
+
+impl<H: Head> Tagger for ModelTagger<H> {
+    fn tag(&self, sentences: &[Sentence]) -> Result<Vec<Vec<Mention>>> {
+        let mut mentions = vec![Vec::new(); sentences.len()];
+        self.each_batch(sentences, |batch, pieces| {
+            for (index, found) in batch.iter().zip(self.model.decode(pieces)) {
                 mentions[*index] = found;
             }
-        }
+        });
         Ok(mentions)
+    }
+
+    fn readings(&self, sentences: &[Sentence]) -> Result<Vec<Reading>> {
+        let mut all: Vec<Reading> = Vec::new();
+        self.each_batch(sentences, |batch, pieces| {
+            let readings = self.model.head.readings(&self.model.states(pieces, false));
+            if all.is_empty() {
+                all = readings
+                    .iter()
+                    .map(|reading| Reading {
+                        name: reading.name.clone(),
+                        apart: reading.apart,
+                        mentions: vec![Vec::new(); sentences.len()],
+                    })
+                    .collect();
+            }
+            for (all, reading) in all.iter_mut().zip(readings) {
+                for (index, found) in batch.iter().zip(reading.mentions) {
+                    all.mentions[*index] = found;
+                }
+            }
+        });
+        Ok(all)
     }
 
     fn labels(&self) -> &Labels {

@@ -2,13 +2,16 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use burn::tensor::Device;
 use burn::train::Interrupter;
 use nerzoo::data::write;
 use nerzoo::data::{Format, Scheme};
+use nerzoo::heads::Reading;
 use nerzoo::heads::zoo::{self, Entry, ZOO};
+use nerzoo::predict::Tagger;
 use nerzoo::text::{Entity, Mention, Sentence, outermost};
 use nerzoo::train::launch::{Finished, Launch};
 use nerzoo::train::recipe::Recipe;
@@ -219,6 +222,7 @@ fn overfits_and_keeps_what_it_learned() {
         );
         check_gold(entry, &together, what);
 
+        check_readings(finished.tagger.as_ref(), &texts, what);
         let loaded = zoo::load(&out, device, &Default::default()).unwrap();
         assert_eq!(loaded.labels(), finished.tagger.labels(), "{what}");
         assert_close(
@@ -240,6 +244,29 @@ fn overfits_and_keeps_what_it_learned() {
             .collect();
         assert_close(&together, &alone, &format!("{what}: alone and in a batch"));
     });
+}
+
+/// Kinds of evidence taken one by one find together what "all" finds.
+fn check_readings(tagger: &dyn Tagger, texts: &[Sentence], what: &str) {
+    let readings = tagger.readings(texts).unwrap();
+    assert_eq!(readings.is_empty(), !what.contains("bopn"), "{what}");
+    let found = |reading: &Reading| -> BTreeSet<(usize, Entity)> {
+        let each = reading.mentions.iter().enumerate();
+        each.flat_map(|(index, list)| list.iter().map(move |m| (index, m.entity.clone())))
+            .collect()
+    };
+    let whole = ["all", "rules", "votes"];
+    let parts = readings
+        .iter()
+        .filter(|reading| !whole.contains(&reading.name.as_str()));
+    let parts: BTreeSet<(usize, Entity)> = parts.flat_map(found).collect();
+    for reading in &readings {
+        let found = found(reading);
+        match reading.name.as_str() {
+            "all" => assert_eq!(found, parts, "{what}"),
+            _ => assert!(found.is_subset(&parts), "{what}: {}", reading.name),
+        }
+    }
 }
 
 fn check_gold(entry: &Entry, found: &[Vec<Mention>], what: &str) {

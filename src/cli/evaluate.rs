@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{Answer, Place, print_json};
 use crate::data::{self, Format, Options, registry};
 use crate::device;
-use crate::eval::threshold;
+use crate::eval::{Counts, readings, threshold};
 use crate::heads::zoo;
 use crate::predict::Tagger;
 use crate::text::{Entity, Sentence, outermost};
@@ -35,6 +35,9 @@ pub struct Evaluate {
     /// Find the score threshold with the best F1 (use it on dev, then give it to `predict --threshold`).
     #[arg(long)]
     sweep_threshold: bool,
+    /// Score each kind of evidence by itself: for BOPN every offset label, all together, and what its rules leave.
+    #[arg(long, conflicts_with = "sweep_threshold")]
+    offsets: bool,
     #[command(flatten)]
     answer: Answer,
     #[command(flatten)]
@@ -49,6 +52,9 @@ impl Evaluate {
         let tagger = zoo::load(&self.model, &device, &self.answer.knobs())?;
         if self.sweep_threshold {
             return self.sweep(tagger.as_ref(), &sentences);
+        }
+        if self.offsets {
+            return self.evidence(tagger.as_ref(), &sentences);
         }
         let report = evaluate(tagger.as_ref(), &sentences)?;
         match self.json {
@@ -110,6 +116,48 @@ impl Evaluate {
             );
         }
         println!("use it: nerzoo predict --threshold {} ...", best.score);
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// BOPN's table 5. An entity counts for a label only where the sentence has room for a span that says it.
+    fn evidence(&self, tagger: &dyn Tagger, sentences: &[Sentence]) -> Result<ExitCode> {
+        let found = tagger.readings(sentences)?;
+        if found.is_empty() {
+            bail!(
+                "{} has one kind of evidence only; --offsets is for BOPN",
+                self.model.display()
+            );
+        }
+        let scored: Vec<(&str, Counts)> = found
+            .iter()
+            .map(|reading| (reading.name.as_str(), readings::counts(reading, sentences)))
+            .collect();
+        if self.json {
+            let rows: Vec<serde_json::Value> = scored
+                .iter()
+                .map(|(name, counts)| {
+                    json!({
+                        "label": name,
+                        "precision": counts.precision(),
+                        "recall": counts.recall(),
+                        "f1": counts.f1(),
+                        "support": counts.gold,
+                    })
+                })
+                .collect();
+            print_json(&json!(rows))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        println!("label        P        R       F1   support");
+        for (name, counts) in scored {
+            println!(
+                "{name:<6} {:8.2} {:8.2} {:8.2} {:9}",
+                100.0 * counts.precision(),
+                100.0 * counts.recall(),
+                100.0 * counts.f1(),
+                counts.gold
+            );
+        }
         Ok(ExitCode::SUCCESS)
     }
 

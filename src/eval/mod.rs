@@ -6,6 +6,7 @@
 pub mod analysis;
 mod counts;
 pub mod predictions;
+pub mod readings;
 mod report;
 pub mod threshold;
 

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 
 use crate::encoder::WordStates;
 use crate::error::{Error, Result};
-use crate::text::{Labels, Mention, Sentence};
+use crate::text::{Labels, Mention, Sentence, Span};
 
 /// A model on top of an encoder, as one paper describes it.
 pub trait Head: Module + ModuleDisplay + Debug + Send + Sync + 'static {
@@ -72,9 +72,35 @@ pub trait Head: Module + ModuleDisplay + Debug + Send + Sync + 'static {
     /// The mentions of each sentence, in order of their spans.
     fn decode(&self, states: &WordStates) -> Vec<Vec<Mention>>;
 
+    /// What each kind of evidence by itself would have found, for heads that have several.
+    fn readings(&self, _states: &WordStates) -> Vec<Reading> {
+        Vec::new()
+    }
+
     /// What a bundle's other head would have said, for its score in validation.
     fn decode_other(&self, _states: &WordStates) -> Option<bundle::Other> {
         None
+    }
+}
+
+/// What one kind of a head's evidence finds by itself.
+#[derive(Debug, Clone)]
+pub struct Reading {
+    /// Its name in tables.
+    pub name: String,
+    /// How far the borders of a span that speaks lie from those of the entity it speaks of. Where such a span would
+    /// leave the sentence or be empty, this evidence cannot exist.
+    pub apart: [i32; 2],
+    /// Its mentions, sentence by sentence.
+    pub mentions: Vec<Vec<Mention>>,
+}
+
+impl Reading {
+    /// Whether a sentence of `words` words has room for this evidence of an entity.
+    pub fn reaches(&self, span: Span, words: usize) -> bool {
+        let start = span.start as i32 + self.apart[0];
+        let end = span.end as i32 + self.apart[1];
+        0 <= start && start < end && end <= words as i32
     }
 }
 

@@ -6,6 +6,7 @@ use super::config::Decoding;
 use super::network::{Bopn, Encoded};
 use super::target::{Offset, Scheme};
 use crate::encoder::WordStates;
+use crate::heads::Reading;
 use crate::nn::host;
 use crate::text::{Entity, Mention, Span};
 
@@ -41,31 +42,79 @@ impl Cell {
 
 /// The mentions of each sentence.
 pub fn decode(head: &Bopn, states: &WordStates) -> Vec<Vec<Mention>> {
-    let parts = head.encode(states).parts();
-    parts.iter().flat_map(|part| read(head, part)).collect()
+    grids(head, states)
+        .into_iter()
+        .map(|(length, cells)| read(head, head.decoding, length, &cells))
+        .collect()
 }
 
-fn read(head: &Bopn, encoded: &Encoded) -> Vec<Vec<Mention>> {
-    let logits = head.logits(encoded).permute([0, 2, 3, 4, 1]);
-    let [_, types, words, _, kinds] = logits.dims();
-    let logits = host::floats(logits);
-    encoded
-        .lengths
-        .iter()
-        .copied()
-        .zip(logits.chunks(types * words * words * kinds))
-        .map(|(length, scores)| {
-            let cells = cells(&head.scheme, scores, types, words, length);
-            mentions(&head.scheme, head.decoding, length, &cells)
-                .into_iter()
-                .map(|((label, [start, end]), score)| Mention {
-                    entity: Entity {
-                        span: Span::new(start as usize, end as usize + 1),
-                        label: head.labels.name(label).to_string(),
-                    },
-                    score,
-                })
-                .collect()
+/// What each offset label by itself points to, then all together, then what the paper's two rules and the authors'
+/// votes leave of it.
+pub fn readings(head: &Bopn, states: &WordStates) -> Vec<Reading> {
+    let grids = grids(head, states);
+    let reading = |name: &str, apart, decoding, keep: &dyn Fn(&Cell) -> bool| Reading {
+        name: name.to_string(),
+        apart,
+        mentions: grids
+            .iter()
+            .map(|(length, cells)| {
+                let kept: Vec<Cell> = cells.iter().copied().filter(|cell| keep(cell)).collect();
+                read(head, decoding, *length, &kept)
+            })
+            .collect(),
+    };
+    let mut labels = head.scheme.list();
+    labels.retain(|offset| *offset != Offset::Out);
+    labels.sort_by_key(|offset| matches!(offset, Offset::End(_)));
+    let mut all: Vec<Reading> = labels
+        .into_iter()
+        .map(|offset| {
+            let (name, apart) = match offset {
+                Offset::Start(by) => (format!("{by:+}S"), [by, 0]),
+                Offset::End(by) => (format!("{by:+}E"), [0, by]),
+                _ => ("0".to_string(), [0, 0]),
+            };
+            reading(&name, apart, Decoding::All, &|cell| cell.offset == offset)
+        })
+        .collect();
+    for (name, decoding) in [
+        ("all", Decoding::All),
+        ("rules", Decoding::Rules),
+        ("votes", Decoding::Votes),
+    ] {
+        all.push(reading(name, [0, 0], decoding, &|_| true));
+    }
+    all
+}
+
+/// Length and speaking cells of each sentence.
+fn grids(head: &Bopn, states: &WordStates) -> Vec<(usize, Vec<Cell>)> {
+    let parts = head.encode(states).parts();
+    let of = |part: &Encoded| {
+        let logits = head.logits(part).permute([0, 2, 3, 4, 1]);
+        let [_, types, words, _, kinds] = logits.dims();
+        let logits = host::floats(logits);
+        part.lengths
+            .iter()
+            .zip(logits.chunks(types * words * words * kinds))
+            .map(|(length, scores)| {
+                let cells = cells(&head.scheme, scores, types, words, *length);
+                (*length, cells)
+            })
+            .collect::<Vec<_>>()
+    };
+    parts.iter().flat_map(of).collect()
+}
+
+fn read(head: &Bopn, decoding: Decoding, length: usize, cells: &[Cell]) -> Vec<Mention> {
+    mentions(&head.scheme, decoding, length, cells)
+        .into_iter()
+        .map(|((label, [start, end]), score)| Mention {
+            entity: Entity {
+                span: Span::new(start as usize, end as usize + 1),
+                label: head.labels.name(label).to_string(),
+            },
+            score,
         })
         .collect()
 }

@@ -33,7 +33,7 @@ pub use target::{Gold, Offset, Scheme};
 
 use burn::tensor::{Device, Tensor};
 
-use super::{Head, Losses};
+use super::{Head, Losses, Reading};
 use crate::encoder::WordStates;
 use crate::text::{Labels, Mention, Sentence};
 
@@ -71,5 +71,9 @@ impl Head for Bopn {
 
     fn decode(&self, states: &WordStates) -> Vec<Vec<Mention>> {
         decode::decode(self, states)
+    }
+
+    fn readings(&self, states: &WordStates) -> Vec<Reading> {
+        decode::readings(self, states)
     }
 }

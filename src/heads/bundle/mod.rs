@@ -12,7 +12,7 @@ use burn::tensor::{Device, Tensor};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{Head, Losses};
+use super::{Head, Losses, Reading};
 use crate::encoder::WordStates;
 use crate::error::{Error, Result};
 use crate::text::{Labels, Mention, Sentence};
@@ -176,6 +176,10 @@ impl<A: Head, B: Head> Head for Bundle<A, B> {
             Output::Seq => self.seq.decode(&self.seq_states(states)),
             Output::Span => self.span.decode(&self.span_states(states)),
         }
+    }
+
+    fn readings(&self, states: &WordStates) -> Vec<Reading> {
+        self.span.readings(&self.span_states(states))
     }
 
     fn decode_other(&self, states: &WordStates) -> Option<Other> {
