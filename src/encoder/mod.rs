@@ -11,7 +11,9 @@ use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 
 use batch::PieceBatch;
-use transformer::{Activation, Family, Transformer, TransformerConfig};
+use transformer::{Activation, Family, PieceStates, Transformer, TransformerConfig};
+
+use crate::nn::fused;
 
 /// How the states of a word's pieces become the word's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -165,26 +167,31 @@ impl WordStates {
 }
 
 impl Encoder {
-    /// One state a piece: [rows, pieces, width].
+    /// One state a piece: [rows, pieces, width]. Padding repeats its row's first.
     pub fn piece_states(&self, batch: &PieceBatch, device: &Device) -> Tensor<3> {
-        self.prompted_states(batch, None, device)
+        let pieces = self.prompted_states(batch, None);
+        let places: Vec<usize> = (0..batch.ids.len())
+            .map(|place| (place / batch.width, place % batch.width))
+            .map(|(row, column)| match column < batch.row_lengths[row] {
+                true => pieces.piece(row, column),
+                false => pieces.piece(row, 0),
+            })
+            .collect();
+        let width = pieces.states.dims()[1];
+        look_up(pieces.states, &places, device).reshape([
+            batch.row_lengths.len(),
+            batch.width,
+            width,
+        ])
     }
 
-    /// One state a prompt, then one a piece: [rows, prompts + pieces, width].
-    fn prompted_states(
-        &self,
-        batch: &PieceBatch,
-        prompt: Option<Tensor<2>>,
-        device: &Device,
-    ) -> Tensor<3> {
-        let ids = Tensor::<1, Int>::from_ints(batch.ids.as_slice(), device)
-            .reshape([batch.row_lengths.len(), batch.width]);
+    fn prompted_states(&self, batch: &PieceBatch, prompt: Option<Tensor<2>>) -> PieceStates {
         let average = match self.layers {
             Layers::Last => 1,
             Layers::MeanOfLastFour => 4,
         };
         self.transformer
-            .forward(ids, &batch.row_lengths, prompt, average)
+            .forward(&batch.ids, &batch.row_lengths, prompt, average)
     }
 
     /// One state a word.
@@ -200,50 +207,47 @@ impl Encoder {
         device: &Device,
     ) -> WordStates {
         let count = prompt.as_ref().map_or(0, |prompt| prompt.dims()[0]);
-        let states = self.prompted_states(batch, prompt, device);
-        let [rows, columns, width] = states.dims();
-        let (prompts, states) = match count {
-            0 => (None, states),
-            _ => {
-                let first_rows = indices(&batch.sentence_rows, device);
-                let prompts = states.clone().narrow(1, 0, count).select(0, first_rows);
-                (Some(prompts), states.narrow(1, count, columns - count))
-            }
-        };
-        let states = states.reshape([rows * (columns - count), width]);
-        let firsts: Vec<usize> = batch
-            .sentence_rows
-            .iter()
-            .map(|row| row * batch.width)
-            .collect();
+        let pieces = self.prompted_states(batch, prompt);
+        let width = pieces.states.dims()[1];
+        let rows = &batch.sentence_rows;
+        let select = |places: Vec<usize>| look_up(pieces.states.clone(), &places, device);
+        let prompts = (count > 0).then(|| {
+            let each = rows.iter();
+            let places = each.flat_map(|row| (0..count).map(|index| pieces.prompt(*row, index)));
+            select(places.collect()).reshape([rows.len(), count, width])
+        });
         WordStates {
-            sentence: states.clone().select(0, indices(&firsts, device)),
+            sentence: select(rows.iter().map(|row| pieces.piece(*row, 0)).collect()),
             words: self
-                .pool(states, batch, device)
+                .pool(&pieces, batch, device)
                 .reshape([batch.len(), batch.words, width]),
             prompts,
             lengths: batch.lengths.clone(),
         }
     }
 
-    /// [rows · pieces, width] to [batch · words, width]. Most words are one piece and only looked up; the others
+    /// States of pieces to [batch · words, width]. Most words are one piece and only looked up; the others
     /// are pooled apart, appended, and looked up there.
-    fn pool(&self, states: Tensor<2>, batch: &PieceBatch, device: &Device) -> Tensor<2> {
+    fn pool(&self, pieces: &PieceStates, batch: &PieceBatch, device: &Device) -> Tensor<2> {
+        let states = pieces.states.clone();
+        let firsts: Vec<usize> = (batch.first_piece.iter())
+            .map(|place| pieces.piece(place / batch.width, place % batch.width))
+            .collect();
         let longest = batch.piece_count.iter().copied().max().unwrap_or(1);
         if self.pooling == Pooling::First || longest == 1 {
-            return states.select(0, indices(&batch.first_piece, device));
+            return look_up(states, &firsts, device);
         }
         let [total, width] = states.dims();
         let mut split = Vec::new(); // places of all pieces of split words, short ones repeating their last
         let mut weights = Vec::new();
-        let mut source = batch.first_piece.clone();
+        let mut source = firsts.clone();
         for (word, count) in batch.piece_count.iter().copied().enumerate() {
             if count == 1 {
                 continue;
             }
             source[word] = total + split.len() / longest;
             for piece in 0..longest {
-                split.push(batch.first_piece[word] + piece.min(count - 1));
+                split.push(firsts[word] + piece.min(count - 1));
                 weights.push(if piece < count {
                     1.0 / count as f32
                 } else {
@@ -252,10 +256,7 @@ impl Encoder {
             }
         }
         let words = split.len() / longest;
-        let pieces = states
-            .clone()
-            .select(0, indices(&split, device))
-            .reshape([words, longest, width]);
+        let pieces = look_up(states.clone(), &split, device).reshape([words, longest, width]);
         let pooled: Tensor<3> = match self.pooling {
             Pooling::Max => pieces.max_dim(1),
             _ => {
@@ -263,8 +264,16 @@ impl Encoder {
                 (pieces * weights.reshape([words, longest, 1])).sum_dim(1)
             }
         };
-        Tensor::cat(vec![states, pooled.reshape([words, width])], 0)
-            .select(0, indices(&source, device))
+        let all = Tensor::cat(vec![states, pooled.reshape([words, width])], 0);
+        look_up(all, &source, device)
+    }
+}
+
+/// Rows of a table.
+fn look_up(table: Tensor<2>, places: &[usize], device: &Device) -> Tensor<2> {
+    match fused::runs_on(device) {
+        true => fused::embedding::look_up(table, places.to_vec()),
+        false => table.select(0, indices(places, device)),
     }
 }
 

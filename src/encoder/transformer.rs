@@ -1,6 +1,8 @@
 //! One transformer for the whole BERT family: BERT, RoBERTa, ELECTRA and DistilBERT differ in names, in where
 //! positions start and in whether token types and an embedding projection exist, not in arithmetic.
 
+use std::sync::Arc;
+
 use burn::module::{Initializer, Module};
 use burn::nn::{
     Dropout, DropoutConfig, Embedding, EmbeddingConfig, LayerNorm, LayerNormConfig, Linear,
@@ -11,6 +13,8 @@ use burn::tensor::{Device, Int, Tensor};
 use serde::{Deserialize, Serialize};
 
 use crate::nn::activation::gelu;
+use crate::nn::fused;
+use crate::nn::fused::embedding::{Foot, look_up};
 
 /// Added to the scores of padding before the softmax; small enough to vanish, large enough to stay finite.
 const MASKED: f32 = -1e9;
@@ -123,6 +127,7 @@ impl TransformerConfig {
             attention_dropout: DropoutConfig::new(self.attention_dropout).init(),
             heads: self.heads,
             activation: self.activation,
+            norm_epsilon: self.norm_epsilon as f32,
         };
         Transformer {
             word_embeddings: embedding(self.vocabulary),
@@ -134,6 +139,7 @@ impl TransformerConfig {
             dropout: DropoutConfig::new(self.dropout).init(),
             layers: (0..self.layers).map(|_| layer()).collect(),
             first_position: self.first_position(),
+            norm_epsilon: self.norm_epsilon as f32,
         }
     }
 }
@@ -150,6 +156,31 @@ pub struct Transformer {
     layers: Vec<Layer>,
     #[module(skip)]
     first_position: usize,
+    #[module(skip)]
+    norm_epsilon: f32,
+}
+
+/// One state a piece, row after row.
+#[derive(Debug, Clone)]
+pub struct PieceStates {
+    /// [all rows' pieces, width]; what stands between rows is padding.
+    pub states: Tensor<2>,
+    /// Where each row starts, its prompts first.
+    starts: Vec<usize>,
+    /// Prompts of each row.
+    prompts: usize,
+}
+
+impl PieceStates {
+    /// The place of a row's prompt.
+    pub fn prompt(&self, row: usize, index: usize) -> usize {
+        self.starts[row] + index
+    }
+
+    /// The place of a row's piece.
+    pub fn piece(&self, row: usize, column: usize) -> usize {
+        self.starts[row] + self.prompts + column
+    }
 }
 
 #[derive(Module, Debug)]
@@ -168,6 +199,8 @@ struct Layer {
     heads: usize,
     #[module(skip)]
     activation: Activation,
+    #[module(skip)]
+    norm_epsilon: f32,
 }
 
 impl Transformer {
@@ -176,24 +209,49 @@ impl Transformer {
         self.word_embeddings.weight.device()
     }
 
-    /// States after the last `average` layers, averaged. `ids` are [rows, pieces], `lengths` the real pieces of
-    /// each row; `prompt`, [prompts, embedding width], stands before the first piece of every row as if it had been
-    /// looked up. The result is [rows, prompts + pieces, width].
+    /// States after the last `average` layers, averaged. `ids` are rows of equally many pieces, `lengths` the real
+    /// pieces of each; `prompt`, [prompts, embedding width], stands before the first piece of every row as if it had
+    /// been looked up.
     pub fn forward(
         &self,
-        ids: Tensor<2, Int>,
+        ids: &[i32],
         lengths: &[usize],
         prompt: Option<Tensor<2>>,
         average: usize,
-    ) -> Tensor<3> {
+    ) -> PieceStates {
+        let device = self.device();
+        let gelu = (self.layers.iter()).all(|layer| layer.activation == Activation::Gelu);
+        if gelu && fused::runs_on(&device) {
+            return self.packed(ids, lengths, prompt, average);
+        }
         let prompts = prompt.as_ref().map_or(0, |prompt| prompt.dims()[0]);
+        let columns = ids.len() / lengths.len().max(1);
+        let ids = Tensor::<1, Int>::from_ints(ids, &device).reshape([lengths.len(), columns]);
         let bias = padding_bias(&ids, lengths, prompts);
-        let mut states = self.embed(ids, prompt);
+        let states = self.embed(ids, prompt);
+        let states = self.climb(states, average, |_, layer, states| {
+            layer.forward(states, bias.as_ref())
+        });
+        let [rows, columns, width] = states.dims();
+        PieceStates {
+            states: states.reshape([rows * columns, width]),
+            starts: (0..rows).map(|row| row * columns).collect(),
+            prompts,
+        }
+    }
+
+    /// Through all layers; the mean of the states after the last `average`.
+    fn climb<const D: usize>(
+        &self,
+        mut states: Tensor<D>,
+        average: usize,
+        run: impl Fn(usize, &Layer, Tensor<D>) -> Tensor<D>,
+    ) -> Tensor<D> {
         let average = average.clamp(1, self.layers.len().max(1));
         let first = self.layers.len().saturating_sub(average);
-        let mut sum: Option<Tensor<3>> = None;
+        let mut sum: Option<Tensor<D>> = None;
         for (index, layer) in self.layers.iter().enumerate() {
-            states = layer.forward(states, bias.as_ref());
+            states = run(index, layer, states);
             if average > 1 && index >= first {
                 sum = Some(match sum {
                     None => states.clone(),
@@ -204,6 +262,67 @@ impl Transformer {
         match sum {
             Some(sum) => sum / average as f32,
             None => states,
+        }
+    }
+
+    /// The same through kernels, the rows one after the other without padding.
+    fn packed(
+        &self,
+        ids: &[i32],
+        lengths: &[usize],
+        prompt: Option<Tensor<2>>,
+        average: usize,
+    ) -> PieceStates {
+        let device = self.device();
+        let seed = device.is_autodiff().then(|| fused::seed(&device));
+        let prompts = prompt.as_ref().map_or(0, |prompt| prompt.dims()[0]);
+        let columns = ids.len() / lengths.len().max(1);
+        let rows = lengths.iter().enumerate();
+        let real = rows.flat_map(|(row, length)| &ids[row * columns..][..*length]);
+        let real: Vec<usize> = real.map(|id| *id as usize).collect();
+        let mut embedded = look_up(self.word_embeddings.weight.val(), real);
+        let lengths: Arc<Vec<usize>> = Arc::new(lengths.iter().map(|l| prompts + l).collect());
+        if let Some(prompt) = prompt {
+            // The prompt's rows stand before all looked up; each sequence takes them and its own.
+            let all = Tensor::cat(vec![prompt, embedded], 0);
+            let mut next = prompts;
+            let places = lengths.iter().flat_map(|length| {
+                let own = next..next + length - prompts;
+                next = own.end;
+                (0..prompts).chain(own)
+            });
+            embedded = look_up(all, places.collect());
+        }
+        let first = self.first_position;
+        let foot = Foot {
+            places: (lengths.iter())
+                .flat_map(|length| first..first + length)
+                .collect(),
+            epsilon: self.norm_epsilon,
+            dropout: seed.map(|seed| Foot::dropout(seed, self.dropout.prob)),
+        };
+        let width = self.embedding_norm.gamma.dims()[0];
+        let kind = match &self.token_type_embeddings {
+            Some(table) => table.weight.val().narrow(0, 0, 1).reshape([width]),
+            None => Tensor::zeros([width], &device),
+        };
+        let positions = self.position_embeddings.weight.val();
+        let mut states = foot.run(embedded, positions, kind, norm(&self.embedding_norm));
+        if let Some(projection) = &self.projection {
+            states = projection.forward(states);
+        }
+        let states = self.climb(states, average, |index, layer, states| {
+            layer.packed(index, states, &lengths, seed)
+        });
+        let mut next = 0;
+        let starts = lengths.iter().map(|length| {
+            next += length;
+            next - length
+        });
+        PieceStates {
+            states,
+            starts: starts.collect(),
+            prompts,
         }
     }
 
@@ -249,7 +368,57 @@ fn padding_bias(ids: &Tensor<2, Int>, lengths: &[usize], prompts: usize) -> Opti
     Some(Tensor::<1>::from_floats(bias.as_slice(), &ids.device()).reshape([rows, 1, 1, pieces]))
 }
 
+/// A norm's gain and shift.
+fn norm(norm: &LayerNorm) -> [Tensor<1>; 2] {
+    let shift = norm.beta.as_ref().map(|beta| beta.val());
+    let gain = norm.gamma.val();
+    let zeros = || Tensor::zeros(gain.dims(), &gain.device());
+    [gain.clone(), shift.unwrap_or_else(zeros)]
+}
+
 impl Layer {
+    /// The whole layer as one kernel.
+    fn packed(
+        &self,
+        index: usize,
+        states: Tensor<2>,
+        lengths: &Arc<Vec<usize>>,
+        seed: Option<u32>,
+    ) -> Tensor<2> {
+        let [_, width] = states.dims();
+        let linear = |linear: &Linear| {
+            let weight = linear.weight.val();
+            let zeros = || Tensor::zeros([weight.dims()[1]], &weight.device());
+            let bias = linear.bias.as_ref().map(|bias| bias.val());
+            (weight.clone(), bias.unwrap_or_else(zeros))
+        };
+        let dropout = |seed| {
+            let (attention, sublayer) = (self.attention_dropout.prob, self.dropout.prob);
+            fused::layer::Layer::dropout(seed, index, attention, sublayer)
+        };
+        let kernel = fused::layer::Layer {
+            lengths: lengths.clone(),
+            heads: self.heads,
+            width,
+            inner: self.feed_forward_inner.weight.dims()[1],
+            epsilon: self.norm_epsilon,
+            dropout: seed.map(dropout),
+        };
+        let weights = fused::layer::Weights {
+            linear: [
+                &self.query,
+                &self.key,
+                &self.value,
+                &self.attention_output,
+                &self.feed_forward_inner,
+                &self.feed_forward_outer,
+            ]
+            .map(linear),
+            norms: [&self.attention_norm, &self.feed_forward_norm].map(norm),
+        };
+        kernel.run(states, weights)
+    }
+
     fn forward(&self, states: Tensor<3>, bias: Option<&Tensor<4>>) -> Tensor<3> {
         let attended = self.dropout.forward(self.attend(states.clone(), bias));
         let states = self.attention_norm.forward(states + attended);

@@ -5,6 +5,7 @@ pub mod biaffine;
 pub mod bilstm;
 pub mod conditional_norm;
 pub mod crf;
+pub mod fused;
 pub mod host;
 pub mod loss;
 pub mod spans;

@@ -1,0 +1,155 @@
+//! Kernels against the plain operations they stand for: the same values, the same gradients, whatever the threads.
+
+use std::sync::{Mutex, MutexGuard};
+
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::{Device, Distribution, Gradients, Tensor};
+use nerzoo::encoder::batch::PieceBatch;
+use nerzoo::encoder::pieces::{Encoded, Pieces};
+use nerzoo::encoder::{EncoderConfig, Layers, Pooling, Scratch};
+use nerzoo::nn::fused;
+use nerzoo::nn::host::floats;
+use nerzoo::text::Sentence;
+
+/// The switch is the process's, so one test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Every parameter's gradient, in order.
+struct Collect<'a>(&'a Gradients, Vec<Vec<f32>>);
+
+impl ModuleVisitor for Collect<'_> {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let gradient = param.val().grad(self.0).map(floats);
+        self.1.push(gradient.unwrap_or_default());
+    }
+}
+
+fn gradients<M: Module>(model: &M, loss: Tensor<1>) -> Vec<Vec<f32>> {
+    let found = loss.backward();
+    let mut collect = Collect(&found, Vec::new());
+    model.visit(&mut collect);
+    collect.1
+}
+
+fn close(one: &[f32], other: &[f32], what: &str) {
+    assert_eq!(one.len(), other.len(), "{what}");
+    // Sums over many rows cancel: what counts is the size of the largest.
+    let size = other.iter().fold(1f32, |most, value| most.max(value.abs()));
+    let differences = one
+        .iter()
+        .zip(other)
+        .map(|(one, other)| (one - other).abs());
+    let worst = differences.fold(0f32, f32::max) / size;
+    assert!(worst < 2e-5, "{what}: {worst}");
+}
+
+fn encoder(layers: Layers, dropout: f64) -> (EncoderConfig, PieceBatch) {
+    let words =
+        |count: usize| Sentence::from_words((0..count).map(|i| format!("word{}", i * i % 11)));
+    let sentences: Vec<Sentence> = [9, 1, 40, 5].into_iter().map(words).collect();
+    let pieces = Pieces::train(&sentences, 40, true).unwrap();
+    let scratch = Scratch {
+        layers: 3,
+        width: 24,
+        heads: 3,
+        feed_forward: 40,
+        positions: 30,
+        dropout,
+        ..Scratch::default()
+    };
+    let mut transformer = scratch.transformer(pieces.vocabulary());
+    transformer.token_types = 2;
+    let config = EncoderConfig {
+        transformer,
+        pooling: Pooling::Max,
+        layers,
+        overlap: 4,
+    };
+    let encoded = pieces.encode(&sentences);
+    let rows: Vec<&Encoded> = encoded.iter().collect();
+    let batch = PieceBatch::new(&rows, &pieces, 28, 4);
+    assert!(batch.row_lengths.len() > 4 && batch.padding_share() > 0.2);
+    (config, batch)
+}
+
+#[test]
+fn the_encoder_is_the_same_with_and_without_kernels() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    for layers in [Layers::Last, Layers::MeanOfLastFour] {
+        for prompts in [0, 2] {
+            device.seed(3);
+            let (config, batch) = encoder(layers, 0.0);
+            let model = config.init(&device);
+            let prompt = Param::from_tensor(Tensor::<2>::random(
+                [prompts.max(1), 24],
+                Distribution::Normal(0.0, 1.0),
+                &device,
+            ));
+            let run = |on: bool| {
+                fused::set(on);
+                let given = (prompts > 0).then(|| prompt.val());
+                let states = model.forward_with(&batch, given, &device);
+                let mut numbers = floats(states.sentence.clone().inner());
+                let mut sum = (states.sentence.sin()).sum();
+                for (row, length) in states.lengths.iter().enumerate() {
+                    // Padding words hold something, but not the same.
+                    let words = (states.words.clone()).slice([row..row + 1, 0..*length]);
+                    numbers.extend(floats(words.clone().inner()));
+                    sum = sum + (words * 1.3).sin().sum();
+                }
+                if let Some(prompts) = states.prompts {
+                    numbers.extend(floats(prompts.clone().inner()));
+                    sum = sum + prompts.powi_scalar(2).sum();
+                }
+                let found = gradients(&(model.clone(), prompt.clone()), sum);
+                (numbers, found)
+            };
+            let (plain, plain_gradients) = run(false);
+            let (fast, fast_gradients) = run(true);
+            close(&fast, &plain, "states");
+            assert_eq!(fast_gradients.len(), plain_gradients.len());
+            for (index, pair) in fast_gradients.iter().zip(&plain_gradients).enumerate() {
+                close(pair.0, pair.1, &format!("gradient {index}"));
+            }
+            let valid = model.valid().forward(&batch, &device.clone().inner());
+            if prompts == 0 {
+                let mut numbers = floats(valid.sentence);
+                for (row, length) in valid.lengths.iter().enumerate() {
+                    numbers.extend(floats(
+                        valid.words.clone().slice([row..row + 1, 0..*length]),
+                    ));
+                }
+                close(&numbers, &plain, "states without a graph");
+            }
+        }
+    }
+}
+
+#[test]
+fn threads_change_no_bit() {
+    let _alone = alone();
+    fused::set(true);
+    let run = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        pool.unwrap().install(|| {
+            let device = Device::flex().autodiff();
+            device.seed(3);
+            let (config, batch) = encoder(Layers::Last, 0.3);
+            let model = config.init(&device);
+            device.seed(4);
+            let states = model.forward(&batch, &device);
+            let numbers = floats(states.words.clone().inner());
+            (numbers, gradients(&model, states.words.sin().sum()))
+        })
+    };
+    let one = run(1);
+    for threads in [2, 4] {
+        assert!(one == run(threads), "{threads} threads");
+    }
+}
