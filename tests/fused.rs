@@ -3,10 +3,11 @@
 use std::sync::{Mutex, MutexGuard};
 
 use burn::module::{Module, ModuleVisitor, Param};
-use burn::tensor::{Device, Distribution, Gradients, Tensor};
+use burn::tensor::{Device, Distribution, Gradients, Int, Tensor};
 use nerzoo::encoder::batch::PieceBatch;
 use nerzoo::encoder::pieces::{Encoded, Pieces};
 use nerzoo::encoder::{EncoderConfig, Layers, Pooling, Scratch};
+use nerzoo::nn::bilstm::BiLstm;
 use nerzoo::nn::fused;
 use nerzoo::nn::host::floats;
 use nerzoo::text::Sentence;
@@ -127,6 +128,35 @@ fn the_encoder_is_the_same_with_and_without_kernels() {
                 }
                 close(&numbers, &plain, "states without a graph");
             }
+        }
+    }
+}
+
+#[test]
+fn the_bilstm_is_the_same_with_and_without_its_kernel() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    for lengths in [vec![19, 1, 7, 0, 19], vec![3], vec![1, 1], vec![0]] {
+        device.seed(5);
+        let (steps, width, hidden) = (20, 10, 6);
+        let layer = BiLstm::new(width, hidden, &device);
+        let shape = [lengths.len(), steps, width];
+        let input = Tensor::<3>::random(shape, Distribution::Normal(0.0, 1.0), &device);
+        let input = Param::from_tensor(input);
+        let run = |on: bool| {
+            fused::set(on);
+            let output = layer.forward(input.val(), &lengths);
+            let weights = Tensor::<1, Int>::arange(0..2 * hidden as i64, &device).float();
+            let loss = (output.clone() * weights.sin().unsqueeze()).sin().sum();
+            let found = gradients(&(layer.clone(), input.clone()), loss);
+            (floats(output.inner()), found)
+        };
+        let (plain, plain_gradients) = run(false);
+        let (fast, fast_gradients) = run(true);
+        close(&fast, &plain, "states");
+        assert_eq!(fast_gradients.len(), 4);
+        for (index, pair) in fast_gradients.iter().zip(&plain_gradients).enumerate() {
+            close(pair.0, pair.1, &format!("{lengths:?}: gradient {index}"));
         }
     }
 }

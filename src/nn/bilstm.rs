@@ -2,7 +2,7 @@
 //!
 //! Both directions walk at once: the backward one reads each sequence turned round from its last real step, so its
 //! padding, too, comes last and never touches a real step. The input's share of all gates is one product before the
-//! walk. Gates stand in PyTorch's order: input, forget, cell, output.
+//! walk. On the CPU one kernel does it all, padding left out. Gates stand in PyTorch's order: input, forget, cell, output.
 
 use burn::module::{Initializer, Module, Param};
 use burn::nn::{Linear, LinearConfig};
@@ -10,6 +10,7 @@ use burn::tensor::activation::{sigmoid, tanh};
 use burn::tensor::{Device, Tensor};
 
 use crate::encoder::indices;
+use crate::nn::fused;
 
 /// Steps cut from the gates in one piece. The gradient of a cut is as large as what it was cut from, so cutting in
 /// two stages keeps the backward pass from growing with the square of the length.
@@ -45,6 +46,10 @@ impl BiLstm {
     pub fn forward(&self, input: Tensor<3>, lengths: &[usize]) -> Tensor<3> {
         let [batch, steps, _] = input.dims();
         let device = input.device();
+        if let (true, Some(bias)) = (fused::runs_on(&device), &self.input.bias) {
+            let (weight, recurrent) = (self.input.weight.val(), self.recurrent.val());
+            return fused::bilstm::bilstm(input, weight, bias.val(), recurrent, lengths);
+        }
         let [_, hidden, gates] = self.recurrent.dims();
         let turned: Vec<usize> = (0..batch * steps)
             .map(|place| turn(place / steps, place % steps, steps, lengths))

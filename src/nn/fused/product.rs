@@ -53,13 +53,40 @@ impl View {
     }
 }
 
-/// `target = keep · target + scale · left · right`.
+/// `target = keep · target + scale · left · right`, large ones by all threads.
 pub fn product(
+    target: (&mut [f32], View),
+    keep: f32,
+    left: (&[f32], View),
+    right: (&[f32], View),
+    scale: f32,
+) {
+    let ([rows, columns], depth) = (target.1.size, left.1.size[1]);
+    let parallelism = match rows * columns * depth < SMALL {
+        true => Parallelism::None,
+        false => Parallelism::Rayon(0),
+    };
+    multiply(target, keep, left, right, scale, parallelism);
+}
+
+/// The same by this thread alone.
+pub fn product_alone(
+    target: (&mut [f32], View),
+    keep: f32,
+    left: (&[f32], View),
+    right: (&[f32], View),
+    scale: f32,
+) {
+    multiply(target, keep, left, right, scale, Parallelism::None);
+}
+
+fn multiply(
     (target, into): (&mut [f32], View),
     keep: f32,
     (left, from): (&[f32], View),
     (right, with): (&[f32], View),
     scale: f32,
+    parallelism: Parallelism,
 ) {
     let ([rows, columns], depth) = (into.size, from.size[1]);
     assert_eq!(from.size[0], rows);
@@ -70,10 +97,6 @@ pub fn product(
     assert!(end < target.len());
     assert!(from.last().is_none_or(|last| last < left.len()));
     assert!(with.last().is_none_or(|last| last < right.len()));
-    let parallelism = match rows * columns * depth < SMALL {
-        true => Parallelism::None,
-        false => Parallelism::Rayon(0),
-    };
     // SAFETY: every place the views reach lies within its slice, as just checked, and `target` is borrowed alone.
     #[allow(unsafe_code)]
     unsafe {
