@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::encoder::EncoderConfig;
 use crate::encoder::batch::PieceBatch;
 use crate::encoder::pieces::{Encoded, Pieces};
+use crate::encoder::vocabulary::Lookup;
 use crate::error::Result;
 use crate::heads::Head;
 use crate::recognizer::Recognizer;
@@ -26,12 +27,18 @@ pub trait Tagger: Send + Sync {
 
     /// True when its mentions may nest.
     fn nested(&self) -> bool;
+
+    /// Sentences it reads beside each one, on each side: what `Sentence::left` and `Sentence::right` are for.
+    fn context(&self) -> usize {
+        0
+    }
 }
 
 /// A trained model with its tokenizer.
 pub struct ModelTagger<H: Head> {
     model: Recognizer<H>,
     pieces: Arc<Pieces>,
+    lookup: Option<Lookup>,
     encoder: EncoderConfig,
     labels: Labels,
 }
@@ -47,6 +54,7 @@ impl<H: Head> ModelTagger<H> {
         Self {
             model,
             pieces,
+            lookup: encoder.lookup(),
             encoder,
             labels,
         }
@@ -55,10 +63,10 @@ impl<H: Head> ModelTagger<H> {
     /// Batches of similar length: at most `SENTENCES_PER_BATCH` sentences and `PIECES_PER_BATCH` pieces each.
     fn plan(&self, encoded: &[Encoded]) -> Vec<Vec<usize>> {
         let mut order: Vec<usize> = (0..encoded.len()).collect();
-        order.sort_by_key(|index| encoded[*index].ids.len());
+        order.sort_by_key(|index| encoded[*index].pieces());
         let mut batches: Vec<Vec<usize>> = Vec::new();
         for index in order {
-            let pieces = encoded[index].ids.len() + 2;
+            let pieces = encoded[index].pieces() + 2;
             match batches.last_mut() {
                 Some(batch)
                     if batch.len() < SENTENCES_PER_BATCH
@@ -75,13 +83,17 @@ impl<H: Head> ModelTagger<H> {
 
 impl<H: Head> Tagger for ModelTagger<H> {
     fn tag(&self, sentences: &[Sentence]) -> Result<Vec<Vec<Mention>>> {
-        let encoded = self.pieces.encode(sentences);
+        let encoded = self.pieces.encode_with(sentences, self.encoder.context > 0);
         let mut mentions = vec![Vec::new(); sentences.len()];
         let prompts = (self.model.head.prompt()).map_or(0, |prompt| prompt.dims()[0]);
         let window = self.encoder.transformer.window().saturating_sub(prompts);
         for batch in self.plan(&encoded) {
             let rows: Vec<&Encoded> = batch.iter().map(|index| &encoded[*index]).collect();
             let pieces = PieceBatch::new(&rows, &self.pieces, window, self.encoder.overlap);
+            let chosen: Vec<&Sentence> = batch.iter().map(|index| &sentences[*index]).collect();
+            let lookup = self.lookup.as_ref();
+            let features = lookup.map(|lookup| lookup.batch(&chosen, pieces.words));
+            let pieces = pieces.with_features(features);
             for (index, found) in batch.iter().zip(self.model.decode(&pieces)) {
                 mentions[*index] = found;
             }
@@ -95,5 +107,9 @@ impl<H: Head> Tagger for ModelTagger<H> {
 
     fn nested(&self) -> bool {
         self.model.head.nested()
+    }
+
+    fn context(&self) -> usize {
+        self.encoder.context
     }
 }

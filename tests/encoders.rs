@@ -82,6 +82,8 @@ fn load_encoder(folder: &Path, layers: Layers, device: &Device) -> Result<Encode
         pooling: Pooling::Max,
         layers,
         overlap: 0,
+        context: 0,
+        features: None,
     }
     .init(device);
     load::weights(&mut encoder.transformer, folder)?;

@@ -49,6 +49,8 @@ fn encoder(transformer: TransformerConfig, layers: Layers, device: &Device) -> E
         pooling: Pooling::Max,
         layers,
         overlap: 0,
+        context: 0,
+        features: None,
     }
     .init(device)
 }

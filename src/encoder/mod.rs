@@ -1,9 +1,12 @@
 //! From a sentence to one state a word: pretrained or fresh transformers, word pieces, pooling, long texts.
 
 pub mod batch;
+pub mod features;
 pub mod load;
 pub mod pieces;
 pub mod transformer;
+pub mod vectors;
+pub mod vocabulary;
 pub mod window;
 
 use burn::module::Module;
@@ -11,7 +14,9 @@ use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 
 use batch::PieceBatch;
+use features::{FeatureConfig, Features};
 use transformer::{Activation, Family, Transformer, TransformerConfig};
+use vocabulary::Lookup;
 
 /// How the states of a word's pieces become the word's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -108,13 +113,21 @@ pub struct EncoderConfig {
     pub layers: Layers,
     /// Pieces that neighbouring windows of a long sentence share.
     pub overlap: usize,
+    /// Sentences read with each one, on each side.
+    #[serde(default)]
+    pub context: usize,
+    /// What a word's state holds besides the transformer's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub features: Option<FeatureConfig>,
 }
 
 impl EncoderConfig {
     /// An encoder with fresh weights.
     pub fn init(&self, device: &Device) -> Encoder {
+        let width = self.transformer.width;
         Encoder {
             transformer: self.transformer.init(device),
+            features: (self.features.as_ref()).map(|features| features.init(width, device)),
             pooling: self.pooling,
             layers: self.layers,
         }
@@ -124,6 +137,15 @@ impl EncoderConfig {
     pub fn width(&self) -> usize {
         self.transformer.width
     }
+
+    /// What batches look their words up in.
+    pub fn lookup(&self) -> Option<Lookup> {
+        let features = self.features.as_ref()?;
+        Some(Lookup::new(
+            &features.vocabulary,
+            features.character_width > 0,
+        ))
+    }
 }
 
 /// Words in, states out.
@@ -131,6 +153,8 @@ impl EncoderConfig {
 pub struct Encoder {
     /// The transformer under it.
     pub transformer: Transformer,
+    /// What is joined with its states.
+    pub features: Option<Features>,
     #[module(skip)]
     pooling: Pooling,
     #[module(skip)]
@@ -194,6 +218,29 @@ impl Encoder {
 
     /// One state a word, with a head's own vectors ([prompts, embedding width]) encoded before each row.
     pub fn forward_with(
+        &self,
+        batch: &PieceBatch,
+        prompt: Option<Tensor<2>>,
+        device: &Device,
+    ) -> WordStates {
+        self.with_features(self.transformed(batch, prompt, device), batch)
+    }
+
+    /// The transformer's states with the features of the words, when the encoder has them.
+    pub fn with_features(&self, states: WordStates, batch: &PieceBatch) -> WordStates {
+        let Some(features) = &self.features else {
+            return states;
+        };
+        let known = batch.features.as_ref();
+        let known = known.expect("a batch for an encoder with features has them");
+        WordStates {
+            words: features.forward(states.words, known, &states.lengths),
+            ..states
+        }
+    }
+
+    /// What the transformer alone says of each word.
+    pub fn transformed(
         &self,
         batch: &PieceBatch,
         prompt: Option<Tensor<2>>,
