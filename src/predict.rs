@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::encoder::EncoderConfig;
 use crate::encoder::batch::PieceBatch;
 use crate::encoder::pieces::{Encoded, Pieces};
+use crate::encoder::vocabulary::Lookup;
 use crate::error::Result;
 use crate::heads::{Head, Reading};
 use crate::recognizer::Recognizer;
@@ -29,12 +30,18 @@ pub trait Tagger: Send + Sync {
 
     /// True when its mentions may nest.
     fn nested(&self) -> bool;
+
+    /// Sentences it reads beside each one, on each side: what `Sentence::left` and `Sentence::right` are for.
+    fn context(&self) -> usize {
+        0
+    }
 }
 
 /// A trained model with its tokenizer.
 pub struct ModelTagger<H: Head> {
     model: Recognizer<H>,
     pieces: Arc<Pieces>,
+    lookup: Option<Lookup>,
     encoder: EncoderConfig,
     labels: Labels,
 }
@@ -50,6 +57,7 @@ impl<H: Head> ModelTagger<H> {
         Self {
             model,
             pieces,
+            lookup: encoder.lookup(),
             encoder,
             labels,
         }
@@ -58,10 +66,10 @@ impl<H: Head> ModelTagger<H> {
     /// Batches of similar length: at most `SENTENCES_PER_BATCH` sentences and `PIECES_PER_BATCH` pieces each.
     fn plan(&self, encoded: &[Encoded]) -> Vec<Vec<usize>> {
         let mut order: Vec<usize> = (0..encoded.len()).collect();
-        order.sort_by_key(|index| encoded[*index].ids.len());
+        order.sort_by_key(|index| encoded[*index].pieces());
         let mut batches: Vec<Vec<usize>> = Vec::new();
         for index in order {
-            let pieces = encoded[index].ids.len() + 2;
+            let pieces = encoded[index].pieces() + 2;
             match batches.last_mut() {
                 Some(batch)
                     if batch.len() < SENTENCES_PER_BATCH
@@ -77,13 +85,16 @@ impl<H: Head> ModelTagger<H> {
 
     /// Calls with the places of a batch's sentences and its pieces, batch after batch.
     fn each_batch(&self, sentences: &[Sentence], mut call: impl FnMut(&[usize], &PieceBatch)) {
-        let encoded = self.pieces.encode(sentences);
+        let encoded = self.pieces.encode_with(sentences, self.encoder.context > 0);
         let prompts = (self.model.head.prompt()).map_or(0, |prompt| prompt.dims()[0]);
         let window = self.encoder.transformer.window().saturating_sub(prompts);
         for batch in self.plan(&encoded) {
             let rows: Vec<&Encoded> = batch.iter().map(|index| &encoded[*index]).collect();
             let pieces = PieceBatch::new(&rows, &self.pieces, window, self.encoder.overlap);
-            call(&batch, &pieces);
+            let chosen: Vec<&Sentence> = batch.iter().map(|index| &sentences[*index]).collect();
+            let lookup = self.lookup.as_ref();
+            let features = lookup.map(|lookup| lookup.batch(&chosen, pieces.words));
+            call(&batch, &pieces.with_features(features));
         }
     }
 }
@@ -128,5 +139,9 @@ impl<H: Head> Tagger for ModelTagger<H> {
 
     fn nested(&self) -> bool {
         self.model.head.nested()
+    }
+
+    fn context(&self) -> usize {
+        self.encoder.context
     }
 }

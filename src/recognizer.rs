@@ -36,25 +36,23 @@ impl<H: Head> Recognizer<H> {
         self.encoder.transformer.device()
     }
 
-    /// Word states. A frozen encoder runs without dropout and leaves no trace for the gradient, not even one to
-    /// the head's prompt.
+    /// Word states. A frozen encoder's transformer runs without dropout and leaves no trace for the gradient, not even
+    /// one to the head's prompt; the features, which start from nothing, are trained all the same.
     pub fn states(&self, batch: &PieceBatch, frozen: bool) -> WordStates {
         let device = self.device();
         let prompt = self.head.prompt();
         if !frozen || !device.is_autodiff() {
-            return self.encoder.forward_with(batch, prompt, &device);
+            return self.encoder.forward_with(batch, prompt);
         }
         let prompt = prompt.map(Tensor::inner);
-        let states = self
-            .encoder
-            .valid()
-            .forward_with(batch, prompt, &device.clone().inner());
-        WordStates {
+        let states = self.encoder.valid().transformed(batch, prompt);
+        let states = WordStates {
             words: Tensor::from_inner(states.words),
             sentence: Tensor::from_inner(states.sentence),
             prompts: states.prompts.map(Tensor::from_inner),
             lengths: states.lengths,
-        }
+        };
+        self.encoder.with_features(states, batch)
     }
 
     /// The loss of a batch.
@@ -93,6 +91,8 @@ mod tests {
             pooling: Pooling::Mean,
             layers: Layers::Last,
             overlap: 4,
+            context: 0,
+            features: None,
         };
         let labels = Labels::new(["A", "B", "C"]);
         let config = bopn::Config::default();

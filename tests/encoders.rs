@@ -82,6 +82,8 @@ fn load_encoder(folder: &Path, layers: Layers, device: &Device) -> Result<Encode
         pooling: Pooling::Max,
         layers,
         overlap: 0,
+        context: 0,
+        features: None,
     }
     .init(device);
     load::weights(&mut encoder.transformer, folder)?;
@@ -159,7 +161,7 @@ fn states_are_the_reference_s() {
                 let encoder = load_encoder(&folder, layers, &device).unwrap();
                 for (index, expected) in expected.iter().enumerate() {
                     let batch = batch(&pieces, &sentences[index..=index], window, 0);
-                    let states = floats(encoder.piece_states(&batch, &device));
+                    let states = floats(encoder.piece_states(&batch));
                     agree(
                         &format!("{what} {index}"),
                         &states,
@@ -168,7 +170,7 @@ fn states_are_the_reference_s() {
                 }
                 // All at once, short ones padded.
                 let batch = batch(&pieces, &sentences, window, 0);
-                let states = encoder.piece_states(&batch, &device);
+                let states = encoder.piece_states(&batch);
                 let [_, row, width] = states.dims();
                 let states = floats(states);
                 for (index, expected) in expected.iter().enumerate() {
@@ -211,7 +213,7 @@ fn a_long_sentence_is_cut_into_windows() {
             let long = batch(&pieces, std::slice::from_ref(&sentence), window, overlap);
             assert!(long.width <= window);
             assert_eq!(long.len(), 1);
-            let states = encoder.forward(&long, &device);
+            let states = encoder.forward(&long);
             assert_eq!(states.words.dims(), [1, 300, config.width]);
             let sentence_state = floats(states.sentence);
             let states = floats(states.words);
@@ -228,7 +230,7 @@ fn a_long_sentence_is_cut_into_windows() {
                     .map(|word| word.text.clone());
                 let short = batch(&pieces, &[Sentence::from_words(words)], window, 0);
                 assert_eq!(short.row_lengths.len(), 1);
-                let found = encoder.forward(&short, &device);
+                let found = encoder.forward(&short);
                 if index == 0 {
                     agree(
                         &format!("{name} sentence"),
@@ -499,7 +501,7 @@ fn weights_of_any_precision_become_single() {
             }
         });
         let encoder = load_encoder(folder.path(), Layers::Last, &device).unwrap();
-        let states = encoder.piece_states(&batch, &device);
+        let states = encoder.piece_states(&batch);
         assert_eq!(states.dtype(), burn::tensor::DType::F32);
         floats(states)
     };
@@ -536,7 +538,7 @@ fn half_precision_is_read_from_a_pytorch_file_too() {
     let pieces = Pieces::from_folder(folder.path()).unwrap();
     let encoder = load_encoder(folder.path(), Layers::Last, &device).unwrap();
     for expected in expected(folder.path()) {
-        let states = encoder.piece_states(&batch(&pieces, &[expected.sentence()], 64, 0), &device);
+        let states = encoder.piece_states(&batch(&pieces, &[expected.sentence()], 64, 0));
         assert_eq!(states.dtype(), burn::tensor::DType::F32);
         // The weights have lost digits, so the states have too.
         let difference = difference(&floats(states), &expected.states(Layers::Last));

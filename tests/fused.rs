@@ -70,6 +70,8 @@ fn encoder(layers: Layers, dropout: f64) -> (EncoderConfig, PieceBatch) {
         pooling: Pooling::Max,
         layers,
         overlap: 4,
+        context: 0,
+        features: None,
     };
     let encoded = pieces.encode(&sentences);
     let rows: Vec<&Encoded> = encoded.iter().collect();
@@ -95,7 +97,7 @@ fn the_encoder_is_the_same_with_and_without_kernels() {
             let run = |on: bool| {
                 fused::set(on);
                 let given = (prompts > 0).then(|| prompt.val());
-                let states = model.forward_with(&batch, given, &device);
+                let states = model.forward_with(&batch, given);
                 let mut numbers = floats(states.sentence.clone().inner());
                 let mut sum = (states.sentence.sin()).sum();
                 for (row, length) in states.lengths.iter().enumerate() {
@@ -118,7 +120,7 @@ fn the_encoder_is_the_same_with_and_without_kernels() {
             for (index, pair) in fast_gradients.iter().zip(&plain_gradients).enumerate() {
                 close(pair.0, pair.1, &format!("gradient {index}"));
             }
-            let valid = model.valid().forward(&batch, &device.clone().inner());
+            let valid = model.valid().forward(&batch);
             if prompts == 0 {
                 let mut numbers = floats(valid.sentence);
                 for (row, length) in valid.lengths.iter().enumerate() {
@@ -173,7 +175,7 @@ fn threads_change_no_bit() {
             let (config, batch) = encoder(Layers::Last, 0.3);
             let model = config.init(&device);
             device.seed(4);
-            let states = model.forward(&batch, &device);
+            let states = model.forward(&batch);
             let numbers = floats(states.words.clone().inner());
             (numbers, gradients(&model, states.words.sin().sum()))
         })

@@ -4,6 +4,8 @@
 #[path = "parity/bopn.rs"]
 mod bopn;
 mod common;
+#[path = "parity/locate_label.rs"]
+mod locate_label;
 
 use std::collections::BTreeMap;
 
@@ -25,7 +27,7 @@ use nerzoo::nn::spans::BatchSpan;
 use nerzoo::text::{Entity, Labels, Sentence};
 
 /// Families with fixtures and a test below; any other folder is named as not covered.
-const COVERED: [&str; 4] = ["encoders", "bundling", "bopn", "common"];
+const COVERED: [&str; 5] = ["encoders", "bundling", "bopn", "locate_label", "common"];
 
 #[test]
 fn no_family_is_overlooked() {
@@ -49,6 +51,8 @@ fn encoder(transformer: TransformerConfig, layers: Layers, device: &Device) -> E
         pooling: Pooling::Max,
         layers,
         overlap: 0,
+        context: 0,
+        features: None,
     }
     .init(device)
 }
@@ -119,7 +123,7 @@ fn check_encoder(
             "{what}"
         );
     }
-    let states = floats(encoder.piece_states(&batch, device));
+    let states = floats(encoder.piece_states(&batch));
     agree(what, &states, &fixture.floats(&format!("{index}.{output}")));
 }
 
@@ -187,7 +191,7 @@ impl Bundling {
         let batch = batch(&pieces, &sentences, config.positions);
         let ids: Vec<i64> = batch.ids.iter().map(|id| *id as i64).collect();
         assert_eq!(ids, fixture.integers("in.ids"), "pieces");
-        let states = encoder.valid().forward(&batch, &device.clone().inner());
+        let states = encoder.valid().forward(&batch);
         let states = WordStates {
             words: Tensor::from_inner(states.words),
             sentence: Tensor::from_inner(states.sentence),
@@ -366,7 +370,7 @@ impl Bundling {
     /// The whole model at once: the total and its gradients, down into the encoder.
     fn check_bundle(&self, fixture: &Fixture, what: &str) {
         let device = self.states.words.device();
-        let states = self.encoder.forward(&self.batch, &device);
+        let states = self.encoder.forward(&self.batch);
         let seq = match fixture.json["tagger"] == "crf" {
             true => &self.crf,
             false => &self.softmax,

@@ -51,6 +51,22 @@ fn variants(head: &str) -> Vec<Vec<String>> {
             ),
         ],
         "seq_ner+bopn" => vec![bopn("head.span", &["head.span.preset=released"])],
+        "locate_label" => vec![
+            sets(&["head.dropout=0.1"]),
+            // Its offsets start from half a sentence's length: at first every span is moved out of it.
+            sets(&[
+                "head.preset=released",
+                "head.dropout=0.1",
+                "train.epochs=100",
+            ]),
+            sets(&[
+                "head.dropout=0.1",
+                "head.filter=false",
+                "encoder.features.characters=true",
+                "encoder.features.lstm=true",
+            ]),
+        ],
+        "seq_ner+locate_label" => vec![sets(&["head.span.dropout=0.1"])],
         _ => vec![sets(&[])],
     }
 }

@@ -124,7 +124,10 @@ impl Analyse {
             .map(|head| ("output".to_string(), head.into()))
             .into_iter()
             .collect();
-        zoo::load(path, &device, &knobs)?.tag(gold)
+        let tagger = zoo::load(path, &device, &knobs)?;
+        let mut gold = gold.to_vec();
+        data::link_context(&mut gold, tagger.context());
+        tagger.tag(&gold)
     }
 }
 

@@ -48,8 +48,9 @@ impl Evaluate {
     /// Prints the scores.
     pub fn run(self) -> Result<ExitCode> {
         let device = device::parse(&self.place.on.device)?;
-        let sentences = self.sentences()?;
+        let mut sentences = self.sentences()?;
         let tagger = zoo::load(&self.model, &device, &self.answer.knobs())?;
+        data::link_context(&mut sentences, tagger.context());
         if self.sweep_threshold {
             return self.sweep(tagger.as_ref(), &sentences);
         }

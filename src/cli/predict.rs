@@ -49,8 +49,8 @@ impl Predict {
     /// Tags everything; the exit code tells whether every line was understood.
     pub fn run(self) -> Result<ExitCode> {
         let device = device::parse(&self.on.device)?;
-        let items = self.items()?;
         let tagger = zoo::load(&self.model, &device, &self.answer.knobs())?;
+        let items = self.items(tagger.context())?;
         let bar = self.progress_bar();
         let mut out = BufWriter::new(std::io::stdout().lock());
         let (mut number, mut bad) = (0, 0);
@@ -116,11 +116,12 @@ impl Predict {
         json!({"text": sentence.text, "entities": entities})
     }
 
-    /// The input as a stream. Texts and JSON lines are read as they come; other formats as a whole.
-    fn items(&self) -> Result<Receiver<Item>> {
+    /// The input as a stream. Texts and JSON lines are read as they come; other formats as a whole, and only there a
+    /// sentence knows the `context` sentences around it.
+    fn items(&self, context: usize) -> Result<Receiver<Item>> {
         let is_json = match self.line_format()? {
             Some(format) => format != Format::PlainText,
-            None => return self.whole_file(),
+            None => return self.whole_file(context),
         };
         let parse: fn(&str) -> Item = match is_json {
             true => parse_json,
@@ -196,7 +197,7 @@ impl Predict {
         })
     }
 
-    fn whole_file(&self) -> Result<Receiver<Item>> {
+    fn whole_file(&self, context: usize) -> Result<Receiver<Item>> {
         let options = Options {
             format: self.format,
             ..Options::default()
@@ -204,7 +205,8 @@ impl Predict {
         if self.is_stdin() {
             anyhow::bail!("this format is read from files only; save the input to one");
         }
-        let sentences = data::read(&self.file, &options).context("reading the input")?;
+        let mut sentences = data::read(&self.file, &options).context("reading the input")?;
+        data::link_context(&mut sentences, context);
         let (sender, receiver) = sync_channel(sentences.len().max(1));
         for sentence in sentences {
             sender.send(Ok(sentence))?;

@@ -163,20 +163,47 @@ fn plain_text(source: &Source, options: &Options, corpus: &mut Collector) {
 ///
 /// Neighbours are adjacent sentences with an equal `document`; sentences without one get nothing.
 pub fn link_neighbours(sentences: &mut [Sentence]) {
-    let same = |a: &Sentence, b: &Sentence| a.document.is_some() && a.document == b.document;
-    let words = |sentence: &Sentence| -> Vec<String> {
-        sentence.words.iter().map(|w| w.text.clone()).collect()
+    link_context(sentences, 1);
+}
+
+/// Gives each sentence the words of up to `count` sentences on each side, as far as its document goes. What a file says
+/// of a sentence's neighbours is believed: it is only widened when the neighbour it names is the one in the list.
+pub fn link_context(sentences: &mut [Sentence], count: usize) {
+    if count == 0 {
+        return;
+    }
+    let words: Vec<Vec<String>> = sentences
+        .iter()
+        .map(|sentence| sentence.words.iter().map(|w| w.text.clone()).collect())
+        .collect();
+    // Whether `other` is what stands beside `index`, as far as `named`, the file's word, tells.
+    let beside = |index: usize, other: usize, named: &[String]| match named.is_empty() {
+        true => {
+            let document = &sentences[index].document;
+            document.is_some() && *document == sentences[other].document
+        }
+        false => named == words[other],
     };
-    for index in 1..sentences.len() {
-        let (before, after) = sentences.split_at_mut(index);
-        let (first, second) = (&mut before[index - 1], &mut after[0]);
-        if same(first, second) {
-            if first.right.is_empty() {
-                first.right = words(second);
-            }
-            if second.left.is_empty() {
-                second.left = words(first);
-            }
+    let before: Vec<bool> = (0..sentences.len())
+        .map(|index| index > 0 && beside(index, index - 1, &sentences[index].left))
+        .collect();
+    let after: Vec<bool> = (0..sentences.len())
+        .map(|index| index + 1 < words.len() && beside(index, index + 1, &sentences[index].right))
+        .collect();
+    for (index, sentence) in sentences.iter_mut().enumerate() {
+        let mut first = index;
+        while first > 0 && index - first < count && before[first] {
+            first -= 1;
+        }
+        let mut last = index;
+        while last - index < count && after[last] {
+            last += 1;
+        }
+        if first < index {
+            sentence.left = words[first..index].concat();
+        }
+        if last > index {
+            sentence.right = words[index + 1..=last].concat();
         }
     }
 }
@@ -209,6 +236,29 @@ mod tests {
         assert!(sentences[1].right.is_empty() && sentences[2].left.is_empty());
         assert!(sentences[3].right.is_empty() && sentences[4].left.is_empty());
         link_neighbours(&mut []);
+    }
+
+    #[test]
+    fn context_is_widened_once() {
+        let mut sentences: Vec<Sentence> = ["a", "b", "c", "d", "e"]
+            .iter()
+            .map(|word| Sentence::from_words([*word]))
+            .collect();
+        for sentence in &mut sentences[..4] {
+            sentence.document = Some("x".to_string());
+        }
+        sentences[4].left = vec!["d".to_string()]; // named by the file, and found in the list
+        link_context(&mut sentences, 2);
+        let sides = |index: usize| {
+            let sentence: &Sentence = &sentences[index];
+            (sentence.left.concat(), sentence.right.concat())
+        };
+        assert_eq!(sides(0), (String::new(), "bc".to_string()));
+        assert_eq!(sides(2), ("ab".to_string(), "d".to_string()));
+        assert_eq!(sides(4), ("cd".to_string(), String::new()));
+        let before = sentences.clone();
+        link_context(&mut sentences, 2);
+        assert_eq!(sentences, before);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A batch of sentences as plain numbers, ready to become tensors: made in the data loader's threads.
 
 use super::pieces::{Encoded, Pieces};
+use super::vocabulary::FeatureBatch;
 use super::window::windows;
 
 /// Rows of pieces, and where each word's pieces lie in them.
@@ -22,11 +23,14 @@ pub struct PieceBatch {
     pub first_piece: Vec<usize>,
     /// And how many pieces it has; padding words have one.
     pub piece_count: Vec<usize>,
+    /// What else is known of each word, when the encoder wants it.
+    pub features: Option<FeatureBatch>,
 }
 
 impl PieceBatch {
     /// Lays out sentences in rows of at most `window` pieces, long ones in several rows that share `overlap`
-    /// pieces.
+    /// pieces. Neighbours of a sentence stand around it as far as its row has room; in a sentence that is cut they
+    /// have none.
     pub fn new(sentences: &[&Encoded], pieces: &Pieces, window: usize, overlap: usize) -> Self {
         let limit = window.saturating_sub(2).max(1);
         let mut rows: Vec<Vec<u32>> = Vec::with_capacity(sentences.len());
@@ -41,9 +45,16 @@ impl PieceBatch {
         for (index, sentence) in sentences.iter().enumerate() {
             sentence_rows.push(rows.len());
             let counts = sentence.counts();
-            for part in windows(&counts, limit, overlap) {
+            let parts = windows(&counts, limit, overlap);
+            let room = match parts.len() {
+                1 => limit.saturating_sub(sentence.ids.len()),
+                _ => 0,
+            };
+            let (left, right) = sentence.neighbours(room);
+            for part in parts {
                 let row = rows.len();
                 let mut ids = vec![pieces.first()];
+                left.iter().for_each(|word| ids.extend_from_slice(word));
                 for word in part.words.clone() {
                     // Only a word that alone exceeds the window loses pieces; the rest of it still speaks.
                     let count = counts[word].min(limit);
@@ -53,6 +64,7 @@ impl PieceBatch {
                     let start = sentence.starts[word];
                     ids.extend_from_slice(&sentence.ids[start..start + count]);
                 }
+                right.iter().for_each(|word| ids.extend_from_slice(word));
                 ids.push(pieces.last());
                 rows.push(ids);
             }
@@ -75,7 +87,13 @@ impl PieceBatch {
                 .map(|(row, column, _)| row * width + column)
                 .collect(),
             piece_count: places.iter().map(|(_, _, count)| *count).collect(),
+            features: None,
         }
+    }
+
+    /// The same batch with what else is known of its words.
+    pub fn with_features(self, features: Option<FeatureBatch>) -> Self {
+        Self { features, ..self }
     }
 
     /// Number of sentences.
@@ -131,5 +149,39 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn neighbours_take_what_room_there_is() {
+        let mut sentence = Sentence::from_words(["anna", "sings"]);
+        sentence.left = ["we", "know", "that"].map(String::from).to_vec();
+        sentence.right = ["in", "lindholm"].map(String::from).to_vec();
+        let all = Sentence::from_words(["we", "know", "that", "anna", "sings", "in", "lindholm"]);
+        let pieces = Pieces::train(&[all.clone(), all.clone()], 200, true).unwrap();
+        let whole = pieces.encode(std::slice::from_ref(&all));
+        assert_eq!(whole[0].ids.len(), 7); // each word is one piece
+        let encoded = pieces.encode_with(std::slice::from_ref(&sentence), true);
+        assert_eq!(encoded[0].pieces(), 7);
+        // The window, and the words in it.
+        for (window, from, to) in [
+            (9, 0, 7),
+            (8, 1, 7),
+            (7, 2, 7),
+            (6, 2, 6),
+            (5, 3, 6),
+            (4, 3, 5),
+        ] {
+            let batch = PieceBatch::new(&[&encoded[0]], &pieces, window, 0);
+            let ids: Vec<u32> = batch.ids.iter().map(|id| *id as u32).collect();
+            let mut expected = vec![pieces.first()];
+            expected.extend_from_slice(&whole[0].ids[from..to]);
+            expected.push(pieces.last());
+            assert_eq!(ids, expected, "window {window}");
+            assert_eq!(batch.lengths, [2]);
+            assert_eq!(batch.first_piece, [1 + 3 - from, 2 + 3 - from]);
+        }
+        // A sentence that does not fit is cut, and no neighbour takes its room.
+        let batch = PieceBatch::new(&[&encoded[0]], &pieces, 3, 0);
+        assert_eq!((batch.row_lengths.len(), batch.width), (2, 3));
     }
 }

@@ -1,9 +1,12 @@
 //! From a sentence to one state a word: pretrained or fresh transformers, word pieces, pooling, long texts.
 
 pub mod batch;
+pub mod features;
 pub mod load;
 pub mod pieces;
 pub mod transformer;
+pub mod vectors;
+pub mod vocabulary;
 pub mod window;
 
 use burn::module::Module;
@@ -11,9 +14,11 @@ use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 
 use batch::PieceBatch;
+use features::{FeatureConfig, Features};
 use transformer::{Activation, Family, PieceStates, Transformer, TransformerConfig};
+use vocabulary::Lookup;
 
-use crate::nn::fused;
+use crate::nn::rows::pick;
 
 /// How the states of a word's pieces become the word's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -110,13 +115,21 @@ pub struct EncoderConfig {
     pub layers: Layers,
     /// Pieces that neighbouring windows of a long sentence share.
     pub overlap: usize,
+    /// Sentences read with each one, on each side.
+    #[serde(default)]
+    pub context: usize,
+    /// What a word's state holds besides the transformer's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub features: Option<FeatureConfig>,
 }
 
 impl EncoderConfig {
     /// An encoder with fresh weights.
     pub fn init(&self, device: &Device) -> Encoder {
+        let width = self.transformer.width;
         Encoder {
             transformer: self.transformer.init(device),
+            features: (self.features.as_ref()).map(|features| features.init(width, device)),
             pooling: self.pooling,
             layers: self.layers,
         }
@@ -126,6 +139,15 @@ impl EncoderConfig {
     pub fn width(&self) -> usize {
         self.transformer.width
     }
+
+    /// What batches look their words up in.
+    pub fn lookup(&self) -> Option<Lookup> {
+        let features = self.features.as_ref()?;
+        Some(Lookup::new(
+            &features.vocabulary,
+            features.character_width > 0,
+        ))
+    }
 }
 
 /// Words in, states out.
@@ -133,6 +155,8 @@ impl EncoderConfig {
 pub struct Encoder {
     /// The transformer under it.
     pub transformer: Transformer,
+    /// What is joined with its states.
+    pub features: Option<Features>,
     #[module(skip)]
     pooling: Pooling,
     #[module(skip)]
@@ -168,7 +192,7 @@ impl WordStates {
 
 impl Encoder {
     /// One state a piece: [rows, pieces, width]. Padding repeats its row's first.
-    pub fn piece_states(&self, batch: &PieceBatch, device: &Device) -> Tensor<3> {
+    pub fn piece_states(&self, batch: &PieceBatch) -> Tensor<3> {
         let pieces = self.prompted_states(batch, None);
         let places: Vec<usize> = (0..batch.ids.len())
             .map(|place| (place / batch.width, place % batch.width))
@@ -178,11 +202,7 @@ impl Encoder {
             })
             .collect();
         let width = pieces.states.dims()[1];
-        look_up(pieces.states, &places, device).reshape([
-            batch.row_lengths.len(),
-            batch.width,
-            width,
-        ])
+        pick(pieces.states, places).reshape([batch.row_lengths.len(), batch.width, width])
     }
 
     fn prompted_states(&self, batch: &PieceBatch, prompt: Option<Tensor<2>>) -> PieceStates {
@@ -195,22 +215,35 @@ impl Encoder {
     }
 
     /// One state a word.
-    pub fn forward(&self, batch: &PieceBatch, device: &Device) -> WordStates {
-        self.forward_with(batch, None, device)
+    pub fn forward(&self, batch: &PieceBatch) -> WordStates {
+        self.forward_with(batch, None)
     }
 
     /// One state a word, with a head's own vectors ([prompts, embedding width]) encoded before each row.
-    pub fn forward_with(
-        &self,
-        batch: &PieceBatch,
-        prompt: Option<Tensor<2>>,
-        device: &Device,
-    ) -> WordStates {
+    pub fn forward_with(&self, batch: &PieceBatch, prompt: Option<Tensor<2>>) -> WordStates {
+        self.with_features(self.transformed(batch, prompt), batch)
+    }
+
+    /// The transformer's states with the features of the words, when the encoder has them.
+    pub fn with_features(&self, states: WordStates, batch: &PieceBatch) -> WordStates {
+        let Some(features) = &self.features else {
+            return states;
+        };
+        let known = batch.features.as_ref();
+        let known = known.expect("a batch for an encoder with features has them");
+        WordStates {
+            words: features.forward(states.words, known, &states.lengths),
+            ..states
+        }
+    }
+
+    /// What the transformer alone says of each word.
+    pub fn transformed(&self, batch: &PieceBatch, prompt: Option<Tensor<2>>) -> WordStates {
         let count = prompt.as_ref().map_or(0, |prompt| prompt.dims()[0]);
         let pieces = self.prompted_states(batch, prompt);
         let width = pieces.states.dims()[1];
         let rows = &batch.sentence_rows;
-        let select = |places: Vec<usize>| look_up(pieces.states.clone(), &places, device);
+        let select = |places: Vec<usize>| pick(pieces.states.clone(), places);
         let prompts = (count > 0).then(|| {
             let each = rows.iter();
             let places = each.flat_map(|row| (0..count).map(|index| pieces.prompt(*row, index)));
@@ -219,7 +252,7 @@ impl Encoder {
         WordStates {
             sentence: select(rows.iter().map(|row| pieces.piece(*row, 0)).collect()),
             words: self
-                .pool(&pieces, batch, device)
+                .pool(&pieces, batch)
                 .reshape([batch.len(), batch.words, width]),
             prompts,
             lengths: batch.lengths.clone(),
@@ -228,14 +261,14 @@ impl Encoder {
 
     /// States of pieces to [batch · words, width]. Most words are one piece and only looked up; the others
     /// are pooled apart, appended, and looked up there.
-    fn pool(&self, pieces: &PieceStates, batch: &PieceBatch, device: &Device) -> Tensor<2> {
+    fn pool(&self, pieces: &PieceStates, batch: &PieceBatch) -> Tensor<2> {
         let states = pieces.states.clone();
         let firsts: Vec<usize> = (batch.first_piece.iter())
             .map(|place| pieces.piece(place / batch.width, place % batch.width))
             .collect();
         let longest = batch.piece_count.iter().copied().max().unwrap_or(1);
         if self.pooling == Pooling::First || longest == 1 {
-            return look_up(states, &firsts, device);
+            return pick(states, firsts);
         }
         let [total, width] = states.dims();
         let mut split = Vec::new(); // places of all pieces of split words, short ones repeating their last
@@ -256,24 +289,16 @@ impl Encoder {
             }
         }
         let words = split.len() / longest;
-        let pieces = look_up(states.clone(), &split, device).reshape([words, longest, width]);
+        let pieces = pick(states.clone(), split).reshape([words, longest, width]);
         let pooled: Tensor<3> = match self.pooling {
             Pooling::Max => pieces.max_dim(1),
             _ => {
-                let weights = Tensor::<1>::from_floats(weights.as_slice(), device);
+                let weights = Tensor::<1>::from_floats(weights.as_slice(), &pieces.device());
                 (pieces * weights.reshape([words, longest, 1])).sum_dim(1)
             }
         };
         let all = Tensor::cat(vec![states, pooled.reshape([words, width])], 0);
-        look_up(all, &source, device)
-    }
-}
-
-/// Rows of a table.
-fn look_up(table: Tensor<2>, places: &[usize], device: &Device) -> Tensor<2> {
-    match fused::runs_on(device) {
-        true => fused::embedding::look_up(table, places.to_vec()),
-        false => table.select(0, indices(places, device)),
+        pick(all, source)
     }
 }
 

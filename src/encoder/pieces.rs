@@ -35,6 +35,10 @@ pub struct Encoded {
     pub ids: Vec<u32>,
     /// Where each word's pieces start in `ids`, and at the end their number.
     pub starts: Vec<usize>,
+    /// Pieces of the words before the sentence, when its neighbours are read with it.
+    pub left: Vec<Arc<[u32]>>,
+    /// And of those after it.
+    pub right: Vec<Arc<[u32]>>,
 }
 
 impl Encoded {
@@ -49,6 +53,29 @@ impl Encoded {
             .windows(2)
             .map(|pair| pair[1] - pair[0])
             .collect()
+    }
+
+    /// Number of pieces, neighbours included.
+    pub fn pieces(&self) -> usize {
+        let neighbours = self.left.iter().chain(&self.right);
+        self.ids.len() + neighbours.map(|word| word.len()).sum::<usize>()
+    }
+
+    /// The words of the neighbours that `room` pieces can hold: the outermost go first, on the side that has more.
+    pub fn neighbours(&self, room: usize) -> (&[Arc<[u32]>], &[Arc<[u32]>]) {
+        let count = |words: &[Arc<[u32]>]| words.iter().map(|word| word.len()).sum::<usize>();
+        let (mut left, mut right) = (self.left.as_slice(), self.right.as_slice());
+        let (mut before, mut after) = (count(left), count(right));
+        while before + after > room {
+            if before >= after {
+                before -= left[0].len();
+                left = &left[1..];
+            } else {
+                after -= right[right.len() - 1].len();
+                right = &right[..right.len() - 1];
+            }
+        }
+        (left, right)
     }
 }
 
@@ -196,14 +223,24 @@ impl Pieces {
 
     /// Pieces of every sentence, in order. Each distinct word is tokenized once, on all cores.
     pub fn encode(&self, sentences: &[Sentence]) -> Vec<Encoded> {
+        self.encode_with(sentences, false)
+    }
+
+    /// The same, with the words of the sentences' neighbours when these are to be read.
+    pub fn encode_with(&self, sentences: &[Sentence], neighbours: bool) -> Vec<Encoded> {
         let mut known = self
             .remembered
             .lock()
             .unwrap_or_else(|lock| lock.into_inner());
+        let others = sentences
+            .iter()
+            .filter(|_| neighbours)
+            .flat_map(|sentence| sentence.left.iter().chain(&sentence.right));
         let unseen: BTreeSet<&str> = sentences
             .iter()
             .flat_map(|sentence| &sentence.words)
             .map(|word| word.text.as_str())
+            .chain(others.map(String::as_str))
             .filter(|word| !known.contains_key(*word))
             .collect();
         let unseen: Vec<&str> = unseen.into_iter().collect();
@@ -218,7 +255,14 @@ impl Pieces {
                 let mut encoded = Encoded {
                     ids: Vec::with_capacity(2 * sentence.len()),
                     starts: Vec::with_capacity(sentence.len() + 1),
+                    left: Vec::new(),
+                    right: Vec::new(),
                 };
+                if neighbours {
+                    let pieces = |word: &String| known[word].clone();
+                    encoded.left = sentence.left.iter().map(pieces).collect();
+                    encoded.right = sentence.right.iter().map(pieces).collect();
+                }
                 for word in &sentence.words {
                     encoded.starts.push(encoded.ids.len());
                     encoded.ids.extend_from_slice(&known[&word.text]);

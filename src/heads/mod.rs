@@ -2,6 +2,7 @@
 
 pub mod bopn;
 pub mod bundle;
+pub mod locate_label;
 pub mod seq_ner;
 pub mod span_ner;
 pub mod zoo;

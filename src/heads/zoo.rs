@@ -7,6 +7,7 @@ use burn::tensor::Device;
 use super::Head;
 use super::bopn::Bopn;
 use super::bundle::Bundle;
+use super::locate_label::LocateLabel;
 use super::seq_ner::SeqNer;
 use super::span_ner::SpanNer;
 use crate::error::{Error, Result, nearest};
@@ -69,6 +70,16 @@ pub const ZOO: &[Entry] = &[
     entry::<Bundle<SeqNer, Bopn>>(
         "seq_ner+bopn",
         "Bundling Learning with BOPN as the span model",
+        true,
+    ),
+    entry::<LocateLabel>(
+        "locate_label",
+        "Locate and Label: seed spans filtered, moved to where an entity is, and classified",
+        true,
+    ),
+    entry::<Bundle<SeqNer, LocateLabel>>(
+        "seq_ner+locate_label",
+        "Bundling Learning with Locate and Label as the span model",
         true,
     ),
 ];

@@ -8,4 +8,5 @@ pub mod crf;
 pub mod fused;
 pub mod host;
 pub mod loss;
+pub mod rows;
 pub mod spans;

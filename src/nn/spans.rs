@@ -6,7 +6,7 @@
 
 use burn::tensor::Tensor;
 
-use crate::encoder::indices;
+use super::rows::pick;
 
 /// A span of words of a sentence in a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,42 +46,64 @@ pub fn all_spans(lengths: &[usize], longest: usize) -> Vec<BatchSpan> {
 
 /// Maximum of the word states of each span: [spans, width]. `words` is [batch, words, width].
 pub fn max_pool(words: Tensor<3>, spans: &[BatchSpan]) -> Tensor<2> {
-    let [batch, count, width] = words.dims();
-    let device = words.device();
     let longest = spans.iter().map(BatchSpan::words).max().unwrap_or(1);
-    let levels = longest.ilog2() as usize;
-    // Level k at place i: the maximum of words i .. i + 2^k (past the end: of what there is).
-    let mut level = words;
-    let mut table = vec![level.clone()];
-    for power in 0..levels {
-        let step = 1 << power;
-        if step >= count {
+    Maxima::new(words, longest).of(spans)
+}
+
+/// The sparse table of a batch, for spans that are asked for in several rounds.
+#[derive(Debug, Clone)]
+pub struct Maxima {
+    /// Level after level: [(levels + 1) · batch · words, width].
+    table: Tensor<2>,
+    batch: usize,
+    words: usize,
+}
+
+impl Maxima {
+    /// The table for spans of at most `longest` words. `words` is [batch, words, width].
+    pub fn new(words: Tensor<3>, longest: usize) -> Self {
+        let [batch, count, width] = words.dims();
+        let levels = longest.max(1).ilog2() as usize;
+        // Level k at place i: the maximum of words i .. i + 2^k (past the end: of what there is).
+        let mut level = words;
+        let mut table = vec![level.clone()];
+        for power in 0..levels {
+            let step = 1 << power;
+            if step >= count {
+                table.push(level.clone());
+                continue;
+            }
+            let shifted = level.clone().narrow(1, step, count - step);
+            let head = level.clone().narrow(1, 0, count - step).max_pair(shifted);
+            let tail = level.narrow(1, count - step, step);
+            level = Tensor::cat(vec![head, tail], 1);
             table.push(level.clone());
-            continue;
         }
-        let shifted = level.clone().narrow(1, step, count - step);
-        let head = level.clone().narrow(1, 0, count - step).max_pair(shifted);
-        let tail = level.narrow(1, count - step, step);
-        level = Tensor::cat(vec![head, tail], 1);
-        table.push(level.clone());
+        Self {
+            table: Tensor::cat(table, 0).reshape([batch * count * (levels + 1), width]),
+            batch,
+            words: count,
+        }
     }
-    let rows = batch * count;
-    let table = Tensor::cat(table, 0).reshape([rows * (levels + 1), width]);
-    let place = |span: &BatchSpan, from_end: bool| {
-        let power = span.words().ilog2() as usize;
-        let start = match from_end {
-            true => span.end - (1 << power),
-            false => span.start,
+
+    /// Maximum of each span: [spans, width].
+    pub fn of(&self, spans: &[BatchSpan]) -> Tensor<2> {
+        let level = self.batch * self.words;
+        let place = |span: &BatchSpan, from_end: bool| {
+            let power = span.words().ilog2() as usize;
+            let start = match from_end {
+                true => span.end - (1 << power),
+                false => span.start,
+            };
+            power * level + span.sentence * self.words + start
         };
-        power * rows + span.sentence * count + start
-    };
-    let left: Vec<usize> = spans.iter().map(|span| place(span, false)).collect();
-    let right: Vec<usize> = spans.iter().map(|span| place(span, true)).collect();
-    let left_states = table.clone().select(0, indices(&left, &device));
-    if left == right {
-        return left_states;
+        let left: Vec<usize> = spans.iter().map(|span| place(span, false)).collect();
+        let right: Vec<usize> = spans.iter().map(|span| place(span, true)).collect();
+        if left == right {
+            return pick(self.table.clone(), left);
+        }
+        pick(self.table.clone(), left).max_pair(pick(self.table.clone(), right))
     }
-    left_states.max_pair(table.select(0, indices(&right, &device)))
 }
 
 #[cfg(test)]

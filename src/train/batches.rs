@@ -13,6 +13,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::encoder::batch::PieceBatch;
 use crate::encoder::pieces::{Encoded, Pieces};
+use crate::encoder::vocabulary::Lookup;
 use crate::heads::Head;
 use crate::text::{Entity, Labels, Sentence};
 
@@ -50,6 +51,8 @@ pub struct Kitchen<H: Head> {
     pub corpus: Prepared,
     /// Words to pieces.
     pub pieces: Arc<Pieces>,
+    /// What else of the words is looked up.
+    pub lookup: Option<Arc<Lookup>>,
     /// Pieces a row at most.
     pub window: usize,
     /// Pieces shared by neighbouring rows of one sentence.
@@ -77,7 +80,7 @@ impl<H: Head> Kitchen<H> {
     /// The batches of an epoch as lists of sentences. Epoch 0 is for evaluation: sorted by length, unshuffled.
     fn plan(&self, epoch: usize) -> Vec<Vec<usize>> {
         let mut order: Vec<usize> = (0..self.corpus.sentences.len()).collect();
-        let length = |index: &usize| self.corpus.encoded[*index].ids.len();
+        let length = |index: &usize| self.corpus.encoded[*index].pieces();
         if epoch == 0 {
             order.sort_by_key(length);
             return order.chunks(self.batch).map(<[usize]>::to_vec).collect();
@@ -107,8 +110,11 @@ impl<H: Head> Kitchen<H> {
             .map(|index| &self.corpus.sentences[*index])
             .collect();
         let seed = mix(mix(self.seed, epoch as u64), number as u64);
+        let pieces = PieceBatch::new(&encoded, &self.pieces, self.window, self.overlap);
+        let lookup = self.lookup.as_ref();
+        let features = lookup.map(|lookup| lookup.batch(&chosen, pieces.words));
         Batch {
-            pieces: PieceBatch::new(&encoded, &self.pieces, self.window, self.overlap),
+            pieces: pieces.with_features(features),
             gold: H::gold(&self.head, &self.labels, &chosen, seed),
             entities: chosen.iter().map(|s| s.entities.clone()).collect(),
             frozen: epoch > 0 && epoch <= self.freeze_encoder,
@@ -222,6 +228,7 @@ impl<H: Head> DataLoader<Batch<H::Gold>> for Loader<H> {
                 encoded: kitchen.corpus.encoded[start..end].to_vec(),
             },
             pieces: kitchen.pieces.clone(),
+            lookup: kitchen.lookup.clone(),
             window: kitchen.window,
             overlap: kitchen.overlap,
             head: kitchen.head.clone(),
@@ -250,6 +257,7 @@ mod tests {
                 sentences,
             },
             pieces: Arc::new(pieces),
+            lookup: None,
             window: 32,
             overlap: 4,
             head: Default::default(),

@@ -31,7 +31,7 @@ impl Corpus {
     /// Loads what a recipe asks for.
     pub fn load(recipe: &Recipe, roots: &[PathBuf]) -> Result<Self> {
         let data = &recipe.data;
-        let (mut train, mut dev, test, about) = match &data.corpus {
+        let (mut train, mut dev, mut test, about) = match &data.corpus {
             Some(name) => named(name, roots)?,
             None => (
                 data::read_many(&data.train, &data.options)?,
@@ -40,6 +40,10 @@ impl Corpus {
                 None,
             ),
         };
+        // Before any sentence is left out: neighbours stay neighbours.
+        for part in [&mut train, &mut dev, &mut test] {
+            data::link_context(part, recipe.encoder.context);
+        }
         if let Some(limit) = data.limit {
             train.truncate(limit);
         }

@@ -263,7 +263,7 @@ pub fn scheduler(train: &Train, total: usize) -> ModuleLrScheduler {
     let scheduler = ModuleLrScheduler::new(warm_up(train.learning_rate));
     match train.head_learning_rate {
         Some(rate) => scheduler.with_group(
-            ParamGroup::from_regex(r"^head\.").expect("a valid pattern"),
+            ParamGroup::from_regex(r"^(head|encoder\.features)\.").expect("a valid pattern"),
             warm_up(rate),
         ),
         None => scheduler,

@@ -18,7 +18,8 @@ use crate::text::{Labels, Sentence};
 /// The largest gradient of each parameter, by its path.
 pub type Reached = Vec<(String, f32)>;
 
-/// The largest gradient of each parameter after one batch of the sentences; a parameter without any gets −1.
+/// The largest gradient of each parameter after one batch of the sentences; a parameter without any gets −1. Frozen ones
+/// are passed over.
 pub fn gradients<H: Head>(
     recipe: &Recipe,
     sentences: &[Sentence],
@@ -62,6 +63,9 @@ impl ModuleVisitor for Reach {
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        if !param.is_require_grad() {
+            return;
+        }
         let largest = match self.gradients.get::<D>(param.id) {
             Some(gradient) => host::floats(gradient.abs().max())[0],
             None => -1.0,

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
 use crate::data;
+use crate::encoder::features::FeatureChoice;
 use crate::encoder::{Layers, Pooling, Scratch};
 use crate::error::{Error, Result, nearest};
 
@@ -82,9 +83,13 @@ pub struct EncoderChoice {
     pub dropout: Option<f64>,
     /// Pieces that neighbouring windows of a long sentence share.
     pub overlap: usize,
+    /// Sentences of its document read with each one, on each side.
+    pub context: usize,
     /// Sizes of an encoder trained from scratch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scratch: Option<Scratch>,
+    /// What a word's state holds besides the transformer's.
+    pub features: FeatureChoice,
 }
 
 impl Default for EncoderChoice {
@@ -96,7 +101,9 @@ impl Default for EncoderChoice {
             layers: Layers::Last,
             dropout: None,
             overlap: 64,
+            context: 0,
             scratch: None,
+            features: FeatureChoice::default(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A run's parts, read and sized before anything is trained.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,8 +9,10 @@ use burn::tensor::Device;
 use super::batches::{Kitchen, Prepared};
 use super::corpus::Corpus;
 use super::recipe::Recipe;
+use crate::encoder::features::{FeatureChoice, FeatureConfig};
 use crate::encoder::pieces::{Encoded, Pieces};
-use crate::encoder::{EncoderConfig, load};
+use crate::encoder::vocabulary::Vocabulary;
+use crate::encoder::{EncoderConfig, load, vectors};
 use crate::error::{Error, Result};
 use crate::files::replace;
 use crate::heads::Head;
@@ -31,6 +34,8 @@ pub struct Run<H: Head> {
     pub encoder: EncoderConfig,
     /// The pretrained encoder's folder.
     pub pretrained: Option<PathBuf>,
+    /// Vectors of the words in the features' vocabulary.
+    pub vectors: Vec<f32>,
 }
 
 impl<H: Head> Run<H> {
@@ -89,11 +94,17 @@ impl<H: Head> Run<H> {
                 H::name()
             )));
         }
+        let (features, vectors) = features(&choice.features, &corpus.train)?;
+        if let Some(features) = &features {
+            features.check(transformer.width)?;
+        }
         let encoder = EncoderConfig {
             transformer,
             pooling: choice.pooling,
             layers: choice.layers,
             overlap: choice.overlap,
+            context: choice.context,
+            features,
         };
         Ok(Self {
             recipe,
@@ -102,6 +113,7 @@ impl<H: Head> Run<H> {
             pieces: Arc::new(pieces),
             encoder,
             pretrained,
+            vectors,
         })
     }
 
@@ -120,7 +132,14 @@ impl<H: Head> Run<H> {
 
     /// What batches of these sentences are made with.
     pub fn kitchen(&self, sentences: &[Sentence], batch: usize) -> Kitchen<H> {
-        let encoded = self.pieces.encode(sentences);
+        let has_context = self.encoder.context > 0;
+        let encoded = self.pieces.encode_with(sentences, has_context);
+        if has_context && !encoded.iter().any(|one| one.pieces() > one.ids.len()) {
+            tracing::warn!(
+                "encoder.context = {}, but no sentence here has a neighbour: the corpus names no documents",
+                self.encoder.context
+            );
+        }
         let limit = self.encoder.transformer.window() - 2;
         let cut = encoded
             .iter()
@@ -138,6 +157,7 @@ impl<H: Head> Run<H> {
                 encoded,
             },
             pieces: self.pieces.clone(),
+            lookup: self.encoder.lookup().map(Arc::new),
             window: self.encoder.transformer.window() - H::prompts(&self.head, &self.corpus.labels),
             overlap: self.encoder.overlap,
             head: self.head.clone(),
@@ -157,6 +177,56 @@ impl<H: Head> Run<H> {
         if let Some(folder) = &self.pretrained {
             load::weights(&mut model.encoder.transformer, folder)?;
         }
+        if let Some(features) = &mut model.encoder.features {
+            features.set_vectors(&self.vectors);
+        }
         Ok(model)
     }
+}
+
+/// The features that a recipe asks for and these sentences allow, and the vectors of the vocabulary's words.
+fn features(
+    choice: &FeatureChoice,
+    sentences: &[Sentence],
+) -> Result<(Option<FeatureConfig>, Vec<f32>)> {
+    if !choice.any() {
+        return Ok((None, Vec::new()));
+    }
+    let mut config = FeatureConfig {
+        vocabulary: Vocabulary::default(),
+        vector_width: 0,
+        pos_width: 0,
+        character_width: usize::from(choice.characters) * choice.character_width,
+        dropout: choice.dropout,
+        lstm_layers: usize::from(choice.lstm) * choice.lstm_layers,
+        lstm_over: choice.lstm_over,
+        lstm_dropout: choice.lstm_dropout,
+    };
+    if choice.pos {
+        config.vocabulary.tags = Vocabulary::tags(sentences, choice.pos_at_least);
+        match config.vocabulary.tags.is_empty() {
+            true => tracing::warn!(
+                "encoder.features.pos: the training sentences have no parts of speech; the feature is off"
+            ),
+            false => config.pos_width = choice.pos_width,
+        }
+    }
+    let mut values = Vec::new();
+    if let Some(name) = &choice.word_vectors {
+        let words: BTreeSet<String> = sentences
+            .iter()
+            .flat_map(|sentence| &sentence.words)
+            .map(|word| word.text.to_lowercase())
+            .collect();
+        let found = vectors::read(&vectors::find(name)?, &words)?;
+        tracing::info!(
+            "{} of {} distinct training words have a vector",
+            found.words.len(),
+            words.len()
+        );
+        config.vector_width = found.width;
+        config.vocabulary.words = found.words;
+        values = found.values;
+    }
+    Ok((Some(config), values))
 }

@@ -140,23 +140,122 @@ pub const BOPN: &[(&str, &str, Layout)] = &[
 pub fn bopn(bytes: &[u8]) -> Result<Imported> {
     let mut given = Numbers::read(bytes)?;
     let encoder = given.split(BOPN_ENCODER);
-    let mut head = Numbers::default();
-    for (theirs, ours, layout) in BOPN {
-        if let Some(array) = given.0.remove(*theirs) {
-            let array = match layout {
-                Layout::Same => array,
-                Layout::Transposed => array.transposed(),
-            };
-            head.0.insert(ours.to_string(), array);
-        }
-    }
-    given.bilstm("bert_encoder.lstm.", "lstm.", &mut head)?;
+    let mut head = given.renamed(BOPN);
+    given.bilstm("bert_encoder.lstm.", 0, "lstm.", &mut head)?;
     match given.0.keys().next() {
         Some(name) => Err(problem(format!("{name} is no parameter of BOPN"))),
         None => Ok(Imported {
             encoder: encoder.write()?,
             head: head.write()?,
         }),
+    }
+}
+
+/// The prefix of the encoder in the authors' Locate and Label.
+const LOCATE_LABEL_ENCODER: &str = "bert.";
+
+/// The authors' Locate and Label, its head: their names (and spelling), ours, and the layout.
+pub const LOCATE_LABEL: &[(&str, &str, Layout)] = &[
+    (
+        "binary_classfier.0.weight",
+        "filter.inner.weight",
+        Layout::Transposed,
+    ),
+    ("binary_classfier.0.bias", "filter.inner.bias", Layout::Same),
+    (
+        "binary_classfier.2.weight",
+        "filter.outer.weight",
+        Layout::Transposed,
+    ),
+    ("binary_classfier.2.bias", "filter.outer.bias", Layout::Same),
+    (
+        "offset_regressier1.0.weight",
+        "regressor.inner.weight",
+        Layout::Transposed,
+    ),
+    (
+        "offset_regressier1.0.bias",
+        "regressor.inner.bias",
+        Layout::Same,
+    ),
+    (
+        "offset_regressier1.2.weight",
+        "regressor.outer.weight",
+        Layout::Transposed,
+    ),
+    (
+        "offset_regressier1.2.bias",
+        "regressor.outer.bias",
+        Layout::Same,
+    ),
+    (
+        "entity_classifier.0.weight",
+        "classifier.inner.weight",
+        Layout::Transposed,
+    ),
+    (
+        "entity_classifier.0.bias",
+        "classifier.inner.bias",
+        Layout::Same,
+    ),
+    (
+        "entity_classifier.2.weight",
+        "classifier.outer.weight",
+        Layout::Transposed,
+    ),
+    (
+        "entity_classifier.2.bias",
+        "classifier.outer.bias",
+        Layout::Same,
+    ),
+];
+
+/// The same for its token representation, which is [`Features`](crate::encoder::features::Features) here. The gates of
+/// its two BiLSTMs are put together apart from these.
+pub const LOCATE_LABEL_FEATURES: &[(&str, &str, Layout)] = &[
+    ("pos_embedding.weight", "pos.weight", Layout::Same),
+    ("wordvec_embedding.weight", "word_vectors", Layout::Same),
+    (
+        "char_embedding.weight",
+        "characters.embedding.weight",
+        Layout::Same,
+    ),
+    (
+        "reduce_dimension.weight",
+        "projection.weight",
+        Layout::Transposed,
+    ),
+    ("reduce_dimension.bias", "projection.bias", Layout::Same),
+];
+
+/// Weights of the authors' Locate and Label, held in memory as safetensors: encoder and head, and the features' weights
+/// as safetensors under our names. Features and stages that the model was trained without may be missing; a name that
+/// is not known is an error.
+pub fn locate_label(bytes: &[u8]) -> Result<(Imported, Vec<u8>)> {
+    let mut given = Numbers::read(bytes)?;
+    let encoder = given.split(LOCATE_LABEL_ENCODER);
+    let head = given.renamed(LOCATE_LABEL);
+    let mut features = given.renamed(LOCATE_LABEL_FEATURES);
+    if given.0.contains_key("char_lstm.weight_ih_l0") {
+        given.bilstm("char_lstm.", 0, "characters.lstm.", &mut features)?;
+    }
+    for layer in 0.. {
+        if !given.0.contains_key(&format!("lstm.weight_ih_l{layer}")) {
+            break;
+        }
+        given.bilstm("lstm.", layer, &format!("lstm.{layer}."), &mut features)?;
+    }
+    match given.0.keys().next() {
+        Some(name) => Err(problem(format!(
+            "{name} is no parameter of Locate and Label"
+        ))),
+        None => {
+            let imported = Imported {
+                encoder: encoder.write()?,
+                head: head.write()?,
+            };
+            Ok((imported, features.write()?))
+        }
     }
 }
 
@@ -244,20 +343,39 @@ impl Numbers {
         )
     }
 
+    /// Takes out what a list knows, under our names and in our layout.
+    fn renamed(&mut self, list: &[(&str, &str, Layout)]) -> Self {
+        let mut found = Self::default();
+        for (theirs, ours, layout) in list {
+            if let Some(array) = self.0.remove(*theirs) {
+                let array = match layout {
+                    Layout::Same => array,
+                    Layout::Transposed => array.transposed(),
+                };
+                found.0.insert(ours.to_string(), array);
+            }
+        }
+        found
+    }
+
     fn take(&mut self, name: &str) -> Result<Array> {
         self.0
             .remove(name)
             .ok_or_else(|| problem(format!("{name} is missing")))
     }
 
-    /// PyTorch's one-layer BiLSTM to ours: both directions in one, its two biases added up.
-    fn bilstm(&mut self, from: &str, to: &str, into: &mut Self) -> Result<()> {
+    /// A layer of PyTorch's BiLSTM to ours: both directions in one, its two biases added up.
+    fn bilstm(&mut self, from: &str, layer: usize, to: &str, into: &mut Self) -> Result<()> {
         let mut directions = Vec::new();
         for end in ["", "_reverse"] {
-            let input = self.take(&format!("{from}weight_ih_l0{end}"))?.transposed();
-            let recurrent = self.take(&format!("{from}weight_hh_l0{end}"))?.transposed();
-            let bias = self.take(&format!("{from}bias_ih_l0{end}"))?;
-            let second = self.take(&format!("{from}bias_hh_l0{end}"))?;
+            let input = self
+                .take(&format!("{from}weight_ih_l{layer}{end}"))?
+                .transposed();
+            let recurrent = self
+                .take(&format!("{from}weight_hh_l{layer}{end}"))?
+                .transposed();
+            let bias = self.take(&format!("{from}bias_ih_l{layer}{end}"))?;
+            let second = self.take(&format!("{from}bias_hh_l{layer}{end}"))?;
             let bias: Vec<f32> = bias
                 .values
                 .iter()

@@ -66,6 +66,8 @@ impl<'a> Model<'a> {
             pooling: Pooling::Mean,
             layers: Layers::Last,
             overlap: 0,
+            context: 0,
+            features: None,
         }
         .init(&device);
         load::weights_from_bytes(&mut encoder.transformer, imported.encoder).unwrap();

@@ -4,9 +4,10 @@ use burn::tensor::Tensor;
 
 use super::network::SeqNer;
 use super::target::Gold;
-use crate::encoder::{WordStates, indices};
+use crate::encoder::WordStates;
 use crate::heads::Losses;
 use crate::nn::loss::cross_entropy;
+use crate::nn::rows::pick;
 
 /// Cross-entropy over words, or the CRF's negative log-likelihood over sentences.
 pub fn loss(head: &SeqNer, states: &WordStates, gold: &Gold) -> Losses {
@@ -28,9 +29,6 @@ fn over_words(emissions: Tensor<3>, tags: &[Vec<i32>]) -> Tensor<1> {
         .enumerate()
         .flat_map(|(sentence, tags)| (0..tags.len()).map(move |word| sentence * words + word))
         .collect();
-    let device = emissions.device();
-    let scores = emissions
-        .reshape([batch * words, kinds])
-        .select(0, indices(&places, &device));
+    let scores = pick(emissions.reshape([batch * words, kinds]), places);
     cross_entropy(scores, &tags.concat())
 }

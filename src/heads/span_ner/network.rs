@@ -5,7 +5,8 @@ use burn::nn::{Dropout, DropoutConfig, Embedding, EmbeddingConfig, Linear, Linea
 use burn::tensor::{Device, Tensor};
 
 use super::config::{Config, Output, Representation};
-use crate::encoder::{WordStates, indices};
+use crate::encoder::WordStates;
+use crate::nn::rows::pick;
 use crate::nn::spans::{BatchSpan, max_pool};
 use crate::text::Labels;
 
@@ -56,9 +57,8 @@ impl SpanNer {
 
     /// Class scores of chosen spans: [spans, classes].
     pub fn scores(&self, states: &WordStates, spans: &[BatchSpan]) -> Tensor<2> {
-        let device = states.words.device();
         let [batch, words, width] = states.words.dims();
-        let rows = states.words.clone().reshape([batch * words, width]);
+        let all = states.words.clone().reshape([batch * words, width]);
         let mut parts = Vec::new();
         if self.uses_borders() {
             for last in [false, true] {
@@ -68,22 +68,16 @@ impl SpanNer {
                         span.sentence * words + if last { span.end - 1 } else { span.start }
                     })
                     .collect();
-                parts.push(rows.clone().select(0, indices(&places, &device)));
+                parts.push(pick(all.clone(), places));
             }
         }
         if self.uses_pooling() {
             parts.push(max_pool(states.words.clone(), spans));
             let sentences: Vec<usize> = spans.iter().map(|span| span.sentence).collect();
-            parts.push(
-                states
-                    .sentence
-                    .clone()
-                    .select(0, indices(&sentences, &device)),
-            );
+            parts.push(pick(states.sentence.clone(), sentences));
         }
         let lengths: Vec<usize> = spans.iter().map(BatchSpan::words).collect();
-        let lengths = indices(&lengths, &device);
-        parts.push(self.length_embedding.weight.val().select(0, lengths));
+        parts.push(pick(self.length_embedding.weight.val(), lengths));
         self.classifier
             .forward(self.dropout.forward(Tensor::cat(parts, 1)))
     }

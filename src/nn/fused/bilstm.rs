@@ -133,7 +133,8 @@ impl BiLstm {
             (inputs[1], self.part(direction)),
             1.0,
         );
-        let recurrent = &inputs[3][direction * hidden * width_of_gates..][..hidden * width_of_gates];
+        let recurrent =
+            &inputs[3][direction * hidden * width_of_gates..][..hidden * width_of_gates];
         let mut cells = vec![0f32; count * hidden];
         let mut states = vec![0f32; count * hidden];
         for step in self.order.steps() {
@@ -178,7 +179,8 @@ impl BiLstm {
         let mut states = gather(above, places, 2 * hidden, direction * hidden, hidden);
         let mut cells = vec![0f32; count * hidden];
         let mut gates = vec![0f32; count * width_of_gates];
-        let recurrent = &inputs[3][direction * hidden * width_of_gates..][..hidden * width_of_gates];
+        let recurrent =
+            &inputs[3][direction * hidden * width_of_gates..][..hidden * width_of_gates];
         let turned = turn(recurrent, hidden);
         for step in self.order.steps().rev() {
             let (first, end) = (step.start, step.start + step.count);
@@ -260,7 +262,8 @@ impl BiLstm {
 /// [hidden, 4 · hidden] to [4 · hidden, hidden].
 fn turn(weight: &[f32], hidden: usize) -> Vec<f32> {
     let width = weight.len() / hidden;
-    let each = (0..width).flat_map(|column| (0..hidden).map(move |row| weight[row * width + column]));
+    let each =
+        (0..width).flat_map(|column| (0..hidden).map(move |row| weight[row * width + column]));
     each.collect()
 }
 
@@ -268,7 +271,9 @@ fn turn(weight: &[f32], hidden: usize) -> Vec<f32> {
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+fma"))]
 fn cell(gates: &mut [f32], before: &[f32], cells: &mut [f32], states: &mut [f32], hidden: usize) {
     let rows = gates.chunks_exact_mut(4 * hidden);
-    let rows = rows.zip(cells.chunks_exact_mut(hidden)).zip(states.chunks_exact_mut(hidden));
+    let rows = rows
+        .zip(cells.chunks_exact_mut(hidden))
+        .zip(states.chunks_exact_mut(hidden));
     for (index, ((gates, cells), states)) in rows.enumerate() {
         let (input, rest) = gates.split_at_mut(hidden);
         let (forget, rest) = rest.split_at_mut(hidden);
@@ -369,7 +374,8 @@ impl Kernel for BiLstm {
         gradient: &[f32],
         _wanted: &[bool],
     ) -> Vec<Option<Vec<f32>>> {
-        let back = |direction: usize| self.walk_back(inputs, &saved[direction], gradient, direction);
+        let back =
+            |direction: usize| self.walk_back(inputs, &saved[direction], gradient, direction);
         let (forward, backward) = rayon::join(|| back(0), || back(1));
         let both = [forward, backward];
         let mut input = vec![0f32; inputs[0].len()];

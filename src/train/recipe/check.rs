@@ -65,6 +65,9 @@ impl Recipe {
         {
             return fail("the encoder's dropout lies from 0 to below 1");
         }
+        if let Err(problem) = self.encoder.features.check() {
+            return fail(&problem.to_string());
+        }
         let rates = [Some(train.learning_rate), train.head_learning_rate];
         if rates
             .into_iter()

@@ -1,0 +1,99 @@
+//! Seed spans, and how much two spans share.
+
+use super::config::Config;
+use crate::text::Span;
+
+/// The seeds that training draws its examples from.
+pub fn training_seeds(config: &Config, length: usize) -> Vec<Span> {
+    seeds(&config.windows, config.cut_seeds, length)
+}
+
+/// The seeds that prediction asks the filter about.
+pub fn prediction_seeds(config: &Config, length: usize) -> Vec<Span> {
+    match (config.all_lengths, config.windows.last()) {
+        (true, Some(longest)) => {
+            let all: Vec<usize> = (1..=*longest).collect();
+            seeds(&all, false, length)
+        }
+        _ => seeds(&config.windows, false, length),
+    }
+}
+
+/// Window by window, and in each from the first word on. A seed that is cut at the sentence's end has a length that only
+/// larger windows give again, so none is listed twice when each window leaves out what the one before it reached.
+fn seeds(windows: &[usize], cut: bool, length: usize) -> Vec<Span> {
+    let mut all = Vec::new();
+    let mut before = 0;
+    for window in windows.iter().copied() {
+        let starts = match cut {
+            true => length.saturating_sub(before),
+            false => (length + 1).saturating_sub(window),
+        };
+        all.extend((0..starts).map(|start| Span::new(start, length.min(start + window))));
+        before = window;
+    }
+    all
+}
+
+/// Intersection over union of two spans, in words. Spans that cross or nest have their hull as union.
+pub fn iou(one: Span, other: Span) -> f64 {
+    let shared = one.end.min(other.end) as f64 - one.start.max(other.start) as f64;
+    if shared <= 0.0 {
+        return 0.0;
+    }
+    let hull = one.end.max(other.end) - one.start.min(other.start);
+    shared / hull as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The authors' way: every window at every start, known ones left out.
+    fn walked(windows: &[usize], length: usize) -> Vec<Span> {
+        let mut all = Vec::new();
+        for window in windows {
+            for start in 0..length {
+                let span = Span::new(start, length.min(start + window));
+                if !all.contains(&span) {
+                    all.push(span);
+                }
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn cut_seeds_are_those_of_the_walk() {
+        for windows in [vec![1], vec![1, 2, 3], vec![2, 5, 6, 9], vec![3, 20]] {
+            for length in 0..12 {
+                assert_eq!(
+                    seeds(&windows, true, length),
+                    walked(&windows, length),
+                    "{windows:?} {length}"
+                );
+                let whole: Vec<Span> = walked(&windows, length)
+                    .into_iter()
+                    .filter(|span| windows.contains(&span.len()))
+                    .collect();
+                let found = seeds(&windows, false, length);
+                assert!(found.iter().all(|span| whole.contains(span)));
+                let lengths: usize = windows
+                    .iter()
+                    .map(|w| (length + 1).saturating_sub(*w))
+                    .sum();
+                assert_eq!(found.len(), lengths);
+            }
+        }
+    }
+
+    #[test]
+    fn spans_share_words() {
+        let span = Span::new;
+        assert_eq!(iou(span(0, 4), span(0, 4)), 1.0);
+        assert_eq!(iou(span(0, 4), span(1, 3)), 0.5);
+        assert_eq!(iou(span(0, 3), span(2, 6)), 1.0 / 6.0);
+        assert_eq!(iou(span(0, 3), span(3, 6)), 0.0);
+        assert_eq!(iou(span(4, 6), span(0, 2)), 0.0);
+    }
+}

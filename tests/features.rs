@@ -1,0 +1,215 @@
+//! Word vectors, parts of speech, characters, the BiLSTM and neighbouring sentences: for every head, in every order.
+
+mod common;
+
+use std::path::Path;
+
+use burn::train::Interrupter;
+use nerzoo::data::{Format, Scheme, link_context, write};
+use nerzoo::heads::zoo::{self, ZOO};
+use nerzoo::text::{Entity, Mention, Sentence};
+use nerzoo::train::launch::{Finished, Launch};
+use nerzoo::train::recipe::Recipe;
+use safetensors::SafeTensors;
+
+/// Words with a vector; the last occurs in no sentence.
+const VECTORS: &str = "anna 0.5 -1 2\nsings 1 1 1\nbrakel 0.25 0 -3\nother 9 9 9\n";
+
+/// Two documents with parts of speech.
+fn sentences() -> Vec<Sentence> {
+    let make = |document: &str, words: &str, tags: &str, entities: &[(usize, usize, &str)]| {
+        let mut sentence = Sentence::from_words(words.split(' '));
+        sentence.document = Some(document.into());
+        sentence.pos = Some(tags.split(' ').map(String::from).collect());
+        sentence.entities = entities
+            .iter()
+            .map(|(start, end, label)| Entity::new(*start, *end, *label))
+            .collect();
+        sentence
+    };
+    let bank = [(0, 4, "ORG"), (3, 4, "LOC")];
+    vec![
+        make("one", "Anna sings", "N V", &[(0, 1, "PER")]),
+        make("one", "the bank of Brakel opened", "D N P N V", &bank),
+        make("one", "nothing happened", "N V", &[]),
+        make("two", "she met Keller", "P V N", &[(2, 3, "PER")]),
+        make("two", "in Brakel", "P N", &[(1, 2, "LOC")]),
+    ]
+}
+
+const ALL: [&str; 7] = [
+    "encoder.context=1",
+    "encoder.features.pos=true",
+    "encoder.features.pos_width=6",
+    "encoder.features.characters=true",
+    "encoder.features.character_width=8",
+    "encoder.features.dropout=0.1",
+    "encoder.features.lstm=true",
+];
+
+fn recipe(head: &str, sets: &[&str], folder: &Path) -> Recipe {
+    let file = folder.join("five.jsonl");
+    write::to_file(&file, &sentences(), Format::TokensJsonl, Scheme::Iob2).unwrap();
+    let vectors = folder.join("vectors.txt");
+    std::fs::write(&vectors, VECTORS).unwrap();
+    let (file, vectors) = (file.display(), vectors.display());
+    let text = format!(
+        r#"
+        [data]
+        train = ["{file}"]
+        dev = ["{file}"]
+        test = ["{file}"]
+        [encoder.features]
+        word_vectors = "{vectors}"
+        [encoder.scratch]
+        vocabulary = 100
+        layers = 1
+        width = 16
+        heads = 2
+        feed_forward = 32
+        dropout = 0.0
+        [head]
+        name = "{head}"
+        [train]
+        epochs = 30
+        batch = 2
+        learning_rate = 1e-2
+        "#
+    );
+    let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
+    Recipe::parse(&text, "the test's recipe", &sets).unwrap()
+}
+
+fn train(head: &str, sets: &[&str], folder: &Path) -> Finished {
+    let launch = Launch {
+        recipe: recipe(head, sets, folder),
+        out: folder.join("run"),
+        resume: false,
+        device: common::devices().remove(0).1,
+        roots: Vec::new(),
+        plain: true,
+        silent: true,
+        command: "a test".into(),
+        interrupter: Interrupter::new(),
+    };
+    (zoo::find(head).unwrap().train)(&launch).unwrap()
+}
+
+fn close(one: &[Vec<Mention>], other: &[Vec<Mention>]) -> bool {
+    let pairs = one.iter().flatten().zip(other.iter().flatten());
+    one.iter().map(Vec::len).eq(other.iter().map(Vec::len))
+        && pairs.into_iter().all(|(one, other)| {
+            one.entity == other.entity && (one.score - other.score).abs() < 1e-4
+        })
+}
+
+#[test]
+fn every_head_trains_every_feature() {
+    let folder = tempfile::tempdir().unwrap();
+    let orders: [&[&str]; 3] = [
+        &[],
+        &[
+            "encoder.features.lstm_over=features",
+            "encoder.features.lstm_layers=2",
+        ],
+        &["encoder.features.lstm=false"],
+    ];
+    for entry in ZOO {
+        for order in orders {
+            for (name, device) in common::devices() {
+                let what = format!("{} {order:?} on {name}", entry.name);
+                let recipe = recipe(entry.name, &[&ALL, order].concat(), folder.path());
+                let mut sentences = sentences();
+                link_context(&mut sentences, 1);
+                let found = (entry.gradients)(&recipe, &sentences, &device).unwrap();
+                let features: Vec<_> = found
+                    .iter()
+                    .filter(|(parameter, _)| parameter.starts_with("encoder.features."))
+                    .collect();
+                assert!(features.len() > 5, "{what}: {features:?}");
+                for (parameter, largest) in features {
+                    assert!(!parameter.contains("word_vectors"), "{what}: frozen");
+                    assert!(*largest > 0.0, "{what}: {parameter} has {largest}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_bundle_carries_its_vocabularies() {
+    let folder = tempfile::tempdir().unwrap();
+    let finished = train("span_ner", &ALL, folder.path());
+    let mut texts = sentences();
+    link_context(&mut texts, 1);
+    texts.push(Sentence::default());
+    texts.push(Sentence::from_words(["北京", "Unseen", "\u{200b}"])); // no parts of speech
+    let together = finished.tagger.tag(&texts).unwrap();
+    assert_eq!(finished.test.unwrap().overall.f1(), 1.0);
+    assert_eq!(finished.tagger.context(), 1);
+
+    // Nothing outside the bundle is needed.
+    std::fs::remove_file(folder.path().join("vectors.txt")).unwrap();
+    let out = folder.path().join("run");
+    let device = common::devices().remove(0).1;
+    let loaded = zoo::load(&out, &device, &Default::default()).unwrap();
+    assert!(close(&together, &loaded.tag(&texts).unwrap()));
+    // The best checkpoint is as complete.
+    std::fs::remove_file(out.join("manifest.json")).unwrap();
+    let checkpoint = zoo::load(&out, &device, &Default::default()).unwrap();
+    assert!(close(&together, &checkpoint.tag(&texts).unwrap()));
+
+    // Batches change nothing.
+    let alone = |text: &Sentence| loaded.tag(std::slice::from_ref(text)).unwrap().remove(0);
+    let alone: Vec<Vec<Mention>> = texts.iter().map(alone).collect();
+    assert!(close(&together, &alone));
+
+    // Training leaves the vectors as the file has them: sorted by word, after the row of unknown words.
+    let bytes = std::fs::read(out.join("model.safetensors")).unwrap();
+    let tensors = SafeTensors::deserialize(&bytes).unwrap();
+    let table = tensors.tensor("encoder.features.word_vectors").unwrap();
+    assert_eq!(table.shape(), [4, 3]);
+    let values: Vec<f32> = table
+        .data()
+        .chunks_exact(4)
+        .map(|four| f32::from_le_bytes(four.try_into().unwrap()))
+        .collect();
+    assert_eq!(
+        values[3..],
+        [0.5, -1.0, 2.0, 0.25, 0.0, -3.0, 1.0, 1.0, 1.0]
+    );
+    assert!(values[..3].iter().all(|value| (0.0..1.0).contains(value)));
+}
+
+#[test]
+fn neighbours_are_read_only_when_asked() {
+    let scores = |sets: &[&str]| {
+        let folder = tempfile::tempdir().unwrap();
+        let finished = train("span_ner", sets, folder.path());
+        let mut text = sentences().remove(1);
+        let bare = finished.tagger.tag(&[text.clone()]).unwrap();
+        text.left = vec!["Keller".into(), "sings".into()];
+        text.right = vec!["in".into()];
+        let surrounded = finished.tagger.tag(&[text]).unwrap();
+        assert!(!bare[0].is_empty());
+        let words = |found: &[Vec<Mention>]| found[0].iter().all(|m| m.entity.span.end <= 5);
+        assert!(words(&bare) && words(&surrounded));
+        bare == surrounded
+    };
+    assert!(scores(&["train.epochs=10"]));
+    assert!(!scores(&["train.epochs=10", "encoder.context=1"]));
+}
+
+#[test]
+fn a_corpus_without_parts_of_speech_is_no_obstacle() {
+    let folder = tempfile::tempdir().unwrap();
+    let recipe = recipe("seq_ner", &["encoder.features.pos=true"], folder.path());
+    let mut sentences = sentences();
+    sentences
+        .iter_mut()
+        .for_each(|sentence| sentence.pos = None);
+    let device = common::devices().remove(0).1;
+    let entry = zoo::find("seq_ner").unwrap();
+    let found = (entry.gradients)(&recipe, &sentences, &device).unwrap();
+    assert!(found.iter().all(|(name, _)| !name.contains("features.pos")));
+}
