@@ -205,7 +205,9 @@ fn a_corpus_without_parts_of_speech_is_no_obstacle() {
     let folder = tempfile::tempdir().unwrap();
     let recipe = recipe("seq_ner", &["encoder.features.pos=true"], folder.path());
     let mut sentences = sentences();
-    sentences.iter_mut().for_each(|sentence| sentence.pos = None);
+    sentences
+        .iter_mut()
+        .for_each(|sentence| sentence.pos = None);
     let device = common::devices().remove(0).1;
     let entry = zoo::find("seq_ner").unwrap();
     let found = (entry.gradients)(&recipe, &sentences, &device).unwrap();

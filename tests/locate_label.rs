@@ -80,7 +80,8 @@ fn found(sets: &[&str], folder: &Path) -> Vec<Vec<Mention>> {
 fn only_the_regressor_finds_what_is_longer_than_every_seed() {
     let entities = |found: &[Vec<Mention>], long: bool| -> Vec<Entity> {
         let all = found.iter().flatten().map(|mention| mention.entity.clone());
-        all.filter(|entity| (entity.span.len() > 6) == long).collect()
+        all.filter(|entity| (entity.span.len() > 6) == long)
+            .collect()
     };
     let gold: Vec<Entity> = sentences().into_iter().flat_map(|s| s.entities).collect();
     let folder = tempfile::tempdir().unwrap();

@@ -163,7 +163,14 @@ mod tests {
         let encoded = pieces.encode_with(std::slice::from_ref(&sentence), true);
         assert_eq!(encoded[0].pieces(), 7);
         // The window, and the words in it.
-        for (window, from, to) in [(9, 0, 7), (8, 1, 7), (7, 2, 7), (6, 2, 6), (5, 3, 6), (4, 3, 5)] {
+        for (window, from, to) in [
+            (9, 0, 7),
+            (8, 1, 7),
+            (7, 2, 7),
+            (6, 2, 6),
+            (5, 3, 6),
+            (4, 3, 5),
+        ] {
             let batch = PieceBatch::new(&[&encoded[0]], &pieces, window, 0);
             let ids: Vec<u32> = batch.ids.iter().map(|id| *id as u32).collect();
             let mut expected = vec![pieces.first()];

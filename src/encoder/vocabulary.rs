@@ -48,7 +48,11 @@ impl Vocabulary {
     /// The tags that occur at least so many times, in alphabetical order.
     pub fn tags(sentences: &[Sentence], at_least: usize) -> Vec<String> {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        for tag in sentences.iter().flat_map(|sentence| &sentence.pos).flatten() {
+        for tag in sentences
+            .iter()
+            .flat_map(|sentence| &sentence.pos)
+            .flatten()
+        {
             *counts.entry(tag).or_default() += 1;
         }
         counts

@@ -368,8 +368,12 @@ impl Numbers {
     fn bilstm(&mut self, from: &str, layer: usize, to: &str, into: &mut Self) -> Result<()> {
         let mut directions = Vec::new();
         for end in ["", "_reverse"] {
-            let input = self.take(&format!("{from}weight_ih_l{layer}{end}"))?.transposed();
-            let recurrent = self.take(&format!("{from}weight_hh_l{layer}{end}"))?.transposed();
+            let input = self
+                .take(&format!("{from}weight_ih_l{layer}{end}"))?
+                .transposed();
+            let recurrent = self
+                .take(&format!("{from}weight_hh_l{layer}{end}"))?
+                .transposed();
             let bias = self.take(&format!("{from}bias_ih_l{layer}{end}"))?;
             let second = self.take(&format!("{from}bias_hh_l{layer}{end}"))?;
             let bias: Vec<f32> = bias

@@ -196,7 +196,11 @@ impl<'a> Reference<'a> {
             .map(|(span, pair)| head.moved(*span, *pair, view.lengths[span.sentence]))
             .collect();
         let legal: Vec<f32> = moved.iter().map(|m| f32::from(u8::from(m.1))).collect();
-        assert_eq!(legal, chosen(self.fixture, "out.train.legal", real), "{what}");
+        assert_eq!(
+            legal,
+            chosen(self.fixture, "out.train.legal", real),
+            "{what}"
+        );
         let moved: Vec<BatchSpan> = moved.into_iter().map(|(span, _)| span).collect();
         let classes = head.classes(&view, &moved);
         self.expect(what, classes, "out.train.cls_logits", real);
@@ -365,12 +369,20 @@ impl<'a> Reference<'a> {
             legal.push(f32::from(u8::from(may_be)));
             own.extend(if may_be { *pair } else { [0.0; 2] });
         }
-        assert_eq!(legal, chosen(self.fixture, "out.eval.legal", real), "{what}");
+        assert_eq!(
+            legal,
+            chosen(self.fixture, "out.eval.legal", real),
+            "{what}"
+        );
         let expected = chosen(self.fixture, "out.eval.offsets", real);
         agree(&format!("{what} offsets in prediction"), &own, &expected);
         let classes = floats(softmax(model.head.classes(&view, &moved), 1));
         let expected = chosen(self.fixture, "out.eval.cls_prob", real);
-        agree(&format!("{what} classes in prediction"), &classes, &expected);
+        agree(
+            &format!("{what} classes in prediction"),
+            &classes,
+            &expected,
+        );
 
         let found = model.head.decode(&states);
         let expected: Vec<Vec<[f64; 4]>> =
@@ -543,9 +555,8 @@ fn samples(fixture: &Fixture) -> Gold {
 fn check_suppression_cases(fixture: &Fixture) {
     let cases = fixture.json["nms_cases"].as_array().unwrap();
     for (index, case) in cases.iter().enumerate() {
-        let rows = |name: &str| -> Vec<[f64; 4]> {
-            serde_json::from_value(case[name].clone()).unwrap()
-        };
+        let rows =
+            |name: &str| -> Vec<[f64; 4]> { serde_json::from_value(case[name].clone()).unwrap() };
         let candidates = rows("candidates_type_start_end_score")
             .into_iter()
             .map(|[kind, start, end, score]| Candidate {
@@ -564,7 +575,10 @@ fn check_suppression_cases(fixture: &Fixture) {
         for (found, [start, end, kind, score]) in found.iter().zip(expected) {
             let span = Span::new(start as usize, end as usize);
             assert_eq!((found.span, found.class), (span, kind as usize), "{index}");
-            assert!((found.score - score).abs() < 1e-6, "case {index}: {found:?}");
+            assert!(
+                (found.score - score).abs() < 1e-6,
+                "case {index}: {found:?}"
+            );
         }
     }
     println!("{}: {} suppression cases", fixture.name, cases.len());

@@ -97,7 +97,10 @@ impl<'a> Rows<'a> {
 
     /// Equation (12).
     fn filter(&self, config: &Config, verdicts: Tensor<2>) -> Tensor<1> {
-        let gold = self.padded(self.samples.iter().map(|sample| i32::from(sample.positive)), 0);
+        let gold = self.padded(
+            self.samples.iter().map(|sample| i32::from(sample.positive)),
+            0,
+        );
         let weights: Vec<f32> = self.samples.iter().map(|sample| sample.weight).collect();
         let real = vec![true; self.samples.len()];
         let losses = focal(verdicts, &gold, config.gamma);

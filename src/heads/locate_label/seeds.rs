@@ -78,7 +78,10 @@ mod tests {
                     .collect();
                 let found = seeds(&windows, false, length);
                 assert!(found.iter().all(|span| whole.contains(span)));
-                let lengths: usize = windows.iter().map(|w| (length + 1).saturating_sub(*w)).sum();
+                let lengths: usize = windows
+                    .iter()
+                    .map(|w| (length + 1).saturating_sub(*w))
+                    .sum();
                 assert_eq!(found.len(), lengths);
             }
         }

@@ -152,19 +152,16 @@ mod tests {
                 candidate(1, 0, 4, 0.7),
                 candidate(1, 0, 5, 0.9),
                 candidate(2, 7, 8, 0.5),
-                candidate(1, 0, 4, 0.8), // again, and better
+                candidate(1, 0, 4, 0.8),  // again, and better
                 candidate(2, 0, 5, 0.31), // another type on the best span
-                candidate(3, 4, 6, 0.6), // crosses, but shares little
+                candidate(3, 4, 6, 0.6),  // crosses, but shares little
             ],
         );
         let spans: Vec<(usize, usize, f64)> = found
             .iter()
             .map(|c| (c.span.start, c.span.end, c.score))
             .collect();
-        assert_eq!(
-            spans,
-            [(0, 5, 0.9), (4, 6, 0.6), (7, 8, 0.5), (0, 4, 0.4)]
-        );
+        assert_eq!(spans, [(0, 5, 0.9), (4, 6, 0.6), (7, 8, 0.5), (0, 4, 0.4)]);
         let all = suppress(
             &Config {
                 soft_nms: SoftNms::Off,

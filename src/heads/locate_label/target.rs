@@ -98,7 +98,11 @@ fn examples(
             (false, false) => Some(Pair { span, class: 0 }),
             _ => nearest,
         };
-        let eta = if config.eta_in_filter { config.eta } else { 1.0 };
+        let eta = if config.eta_in_filter {
+            config.eta
+        } else {
+            1.0
+        };
         let share = if positive { best } else { 1.0 - best };
         let list = if positive {
             &mut positives
