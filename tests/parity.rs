@@ -83,7 +83,7 @@ fn pretrained_encoders() {
                 load::weights(&mut encoder.transformer, &folder).unwrap();
                 for index in 0..fixture.json["sentences"].as_array().unwrap().len() {
                     let what = format!("{} {device_name} {index}.{output}", fixture.name);
-                    check_encoder(&fixture, index, output, &pieces, &encoder, &device, &what);
+                    check_encoder(&fixture, index, output, &pieces, &encoder, &what);
                 }
             }
         }
@@ -96,7 +96,6 @@ fn check_encoder(
     output: &str,
     pieces: &Pieces,
     encoder: &Encoder,
-    device: &Device,
     what: &str,
 ) {
     let expected = &fixture.json["sentences"][index];
@@ -369,7 +368,6 @@ impl Bundling {
 
     /// The whole model at once: the total and its gradients, down into the encoder.
     fn check_bundle(&self, fixture: &Fixture, what: &str) {
-        let device = self.states.words.device();
         let states = self.encoder.forward(&self.batch);
         let seq = match fixture.json["tagger"] == "crf" {
             true => &self.crf,

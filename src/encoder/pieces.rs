@@ -25,8 +25,11 @@ pub struct Pieces {
     unknown: u32,
     /// Byte-level tokenizers mark a word's beginning by the space before it.
     space_before: bool,
-    remembered: Mutex<HashMap<String, Arc<[u32]>>>,
+    remembered: Mutex<HashMap<String, WordPieces>>,
 }
+
+/// The pieces of a word.
+pub type WordPieces = Arc<[u32]>;
 
 /// A sentence as pieces, without special ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,9 +39,9 @@ pub struct Encoded {
     /// Where each word's pieces start in `ids`, and at the end their number.
     pub starts: Vec<usize>,
     /// Pieces of the words before the sentence, when its neighbours are read with it.
-    pub left: Vec<Arc<[u32]>>,
+    pub left: Vec<WordPieces>,
     /// And of those after it.
-    pub right: Vec<Arc<[u32]>>,
+    pub right: Vec<WordPieces>,
 }
 
 impl Encoded {
@@ -62,8 +65,8 @@ impl Encoded {
     }
 
     /// The words of the neighbours that `room` pieces can hold: the outermost go first, on the side that has more.
-    pub fn neighbours(&self, room: usize) -> (&[Arc<[u32]>], &[Arc<[u32]>]) {
-        let count = |words: &[Arc<[u32]>]| words.iter().map(|word| word.len()).sum::<usize>();
+    pub fn neighbours(&self, room: usize) -> (&[WordPieces], &[WordPieces]) {
+        let count = |words: &[WordPieces]| words.iter().map(|word| word.len()).sum::<usize>();
         let (mut left, mut right) = (self.left.as_slice(), self.right.as_slice());
         let (mut before, mut after) = (count(left), count(right));
         while before + after > room {
@@ -244,7 +247,7 @@ impl Pieces {
             .filter(|word| !known.contains_key(*word))
             .collect();
         let unseen: Vec<&str> = unseen.into_iter().collect();
-        let fresh: Vec<(String, Arc<[u32]>)> = unseen
+        let fresh: Vec<(String, WordPieces)> = unseen
             .par_iter()
             .map(|word| (word.to_string(), self.pieces(word).into()))
             .collect();

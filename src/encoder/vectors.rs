@@ -84,7 +84,7 @@ pub fn read(path: &Path, wanted: &BTreeSet<String>) -> Result<Vectors> {
     }
     if found.is_empty() {
         return Err(Error::encoder(
-            path.to_path_buf(),
+            path,
             "none of the training words has a vector here; is it the text format, and the right language?"
                 .to_string(),
         ));

@@ -141,6 +141,13 @@ impl<H: Head> Run<H> {
             );
         }
         let limit = self.encoder.transformer.window() - 2;
+        let crowded = |one: &&Encoded| has_context && one.pieces() > limit;
+        let crowded = encoded.iter().filter(crowded).count();
+        if crowded > 0 {
+            tracing::info!(
+                "around {crowded} sentences not all neighbours fit into {limit} pieces; their outermost words are left out"
+            );
+        }
         let cut = encoded
             .iter()
             .flat_map(Encoded::counts)

@@ -11,7 +11,7 @@ use crate::nn::spans::BatchSpan;
 use crate::text::{Entity, Mention, Span};
 
 /// Spans scored at once: what describes them all would need gigabytes in a large batch.
-const SPANS: usize = 1 << 14;
+const SPANS: usize = 1 << 15;
 
 /// The mentions of each sentence.
 pub fn decode(head: &LocateLabel, states: &WordStates) -> Vec<Vec<Mention>> {
