@@ -7,6 +7,7 @@ use burn::tensor::Device;
 use super::Head;
 use super::bopn::Bopn;
 use super::bundle::Bundle;
+use super::diffusion_ner::DiffusionNer;
 use super::seq_ner::SeqNer;
 use super::span_ner::SpanNer;
 use crate::error::{Error, Result, nearest};
@@ -69,6 +70,16 @@ pub const ZOO: &[Entry] = &[
     entry::<Bundle<SeqNer, Bopn>>(
         "seq_ner+bopn",
         "Bundling Learning with BOPN as the span model",
+        true,
+    ),
+    entry::<DiffusionNer>(
+        "diffusion_ner",
+        "DiffusionNER: entities by denoising random spans",
+        true,
+    ),
+    entry::<Bundle<SeqNer, DiffusionNer>>(
+        "seq_ner+diffusion_ner",
+        "Bundling Learning with DiffusionNER as the span model",
         true,
     ),
 ];
