@@ -4,6 +4,8 @@
 #[path = "parity/bopn.rs"]
 mod bopn;
 mod common;
+#[path = "parity/diffusion_ner.rs"]
+mod diffusion_ner;
 
 use std::collections::BTreeMap;
 
@@ -25,7 +27,7 @@ use nerzoo::nn::spans::BatchSpan;
 use nerzoo::text::{Entity, Labels, Sentence};
 
 /// Families with fixtures and a test below; any other folder is named as not covered.
-const COVERED: [&str; 4] = ["encoders", "bundling", "bopn", "common"];
+const COVERED: [&str; 5] = ["encoders", "bundling", "bopn", "diffusion", "common"];
 
 #[test]
 fn no_family_is_overlooked() {

@@ -206,8 +206,8 @@ pub const DIFFUSION_NER: &[(&str, &str)] = &[
     ),
     ("spanattention.layers.#.linear1", "layers.#.inner"),
     ("spanattention.layers.#.linear2", "layers.#.outer"),
-    ("spanattention.layers.#.norm1", "layers.#.self_norm"),
-    ("spanattention.layers.#.norm2", "layers.#.cross_norm"),
+    ("spanattention.layers.#.norm1", "layers.#.cross_norm"),
+    ("spanattention.layers.#.norm2", "layers.#.self_norm"),
     ("spanattention.layers.#.norm3", "layers.#.feed_norm"),
 ];
 

@@ -171,7 +171,14 @@ pub struct Noise(ChaCha8Rng);
 impl Noise {
     /// The same seed gives the same numbers.
     pub fn new(seed: u64) -> Self {
-        Self(ChaCha8Rng::seed_from_u64(seed))
+        Self::stream(seed, 0)
+    }
+
+    /// One of many independent streams of a seed.
+    pub fn stream(seed: u64, number: u64) -> Self {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        random.set_stream(number);
+        Self(random)
     }
 
     /// A number in 0..1.

@@ -5,7 +5,6 @@ use burn::tensor::Tensor;
 use super::network::{Denoised, DiffusionNer, Encoded};
 use super::process::{Noise, Pair};
 use crate::nn::host::integers;
-use crate::train::batches::mix;
 
 /// Where normal numbers come from: for a sentence of the batch, a list of pairs, one a span.
 pub trait Source {
@@ -20,7 +19,7 @@ pub struct Seeded(Vec<Noise>);
 impl Seeded {
     /// Streams for sentences of these lengths.
     pub fn new(seed: u64, lengths: &[usize]) -> Self {
-        let stream = |length: &usize| Noise::new(mix(seed, *length as u64));
+        let stream = |length: &usize| Noise::stream(seed, *length as u64);
         Self(lengths.iter().map(stream).collect())
     }
 }
