@@ -4,6 +4,8 @@
 #[path = "parity/bopn.rs"]
 mod bopn;
 mod common;
+#[path = "parity/diffusion_ner.rs"]
+mod diffusion_ner;
 #[path = "parity/locate_label.rs"]
 mod locate_label;
 
@@ -27,7 +29,14 @@ use nerzoo::nn::spans::BatchSpan;
 use nerzoo::text::{Entity, Labels, Sentence};
 
 /// Families with fixtures and a test below; any other folder is named as not covered.
-const COVERED: [&str; 5] = ["encoders", "bundling", "bopn", "locate_label", "common"];
+const COVERED: [&str; 6] = [
+    "encoders",
+    "bundling",
+    "bopn",
+    "locate_label",
+    "diffusion",
+    "common",
+];
 
 #[test]
 fn no_family_is_overlooked() {

@@ -67,8 +67,32 @@ fn variants(head: &str) -> Vec<Vec<String>> {
             ]),
         ],
         "seq_ner+locate_label" => vec![sets(&["head.span.dropout=0.1"])],
+        // Its own budget: denoising converges slowly, and eight sentences are two batches an epoch.
+        "diffusion_ner" => vec![
+            diffusion("head", &["head.preset=paper"]),
+            diffusion("head", &["head.preset=released", "head.initial=even"]),
+        ],
+        "seq_ner+diffusion_ner" => {
+            vec![diffusion("head.span", &["head.span.preset=paper"])]
+        }
         _ => vec![sets(&[])],
     }
+}
+
+/// DiffusionNER in a size for eight sentences.
+fn diffusion(table: &str, sets: &[&str]) -> Vec<String> {
+    let small = [
+        "spans=12",
+        "steps=3",
+        "heads=4",
+        "feed_forward=64",
+        "dropout=0.0",
+    ];
+    let small = small.iter().map(|set| format!("{table}.{set}"));
+    small
+        .chain(sets.iter().map(|set| set.to_string()))
+        .chain(["train.epochs=150".to_string()])
+        .collect()
 }
 
 /// BOPN in a size for eight sentences.

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::json;
 
+use super::sweep::Sweep;
 use super::{Answer, Place, print_json};
 use crate::data::{self, Format, Options, registry};
 use crate::device;
@@ -15,6 +16,7 @@ use crate::heads::zoo;
 use crate::predict::Tagger;
 use crate::text::{Entity, Sentence, outermost};
 use crate::train::launch::evaluate;
+use crate::zoo::bundle;
 
 /// Arguments of `evaluate`.
 #[derive(Debug, Args)]
@@ -38,6 +40,15 @@ pub struct Evaluate {
     /// Score each kind of evidence by itself: for BOPN every offset label, all together, and what its rules leave.
     #[arg(long, conflicts_with = "sweep_threshold")]
     offsets: bool,
+    /// Score DiffusionNER with each of these numbers of steps, and time it.
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
+    sweep_steps: Vec<usize>,
+    /// The same with each of these numbers of spans; both together give the product.
+    #[arg(long, value_name = "K,K,...", value_delimiter = ',')]
+    sweep_spans: Vec<usize>,
+    /// A picture of that sweep, as SVG.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
     #[command(flatten)]
     answer: Answer,
     #[command(flatten)]
@@ -49,10 +60,30 @@ impl Evaluate {
     pub fn run(self) -> Result<ExitCode> {
         let device = device::parse(&self.place.on.device)?;
         let mut sentences = self.sentences()?;
-        let tagger = zoo::load(&self.model, &device, &self.answer.knobs())?;
+        let mut knobs = self.answer.knobs();
+        if !self.sweep_steps.is_empty() || !self.sweep_spans.is_empty() {
+            let sweep = Sweep {
+                model: &self.model,
+                device: &device,
+                knobs: &knobs,
+                steps: &self.sweep_steps,
+                spans: &self.sweep_spans,
+            };
+            sweep.run(&sentences, self.json, self.out.as_deref())?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        if self.out.is_some() {
+            bail!("--out is for the picture of --sweep-steps and --sweep-spans");
+        }
+        // A head that leaves out mentions by itself is asked for all of them first.
+        let own_threshold = bundle::knob_of(&self.model, "threshold")?.is_some();
+        if self.sweep_threshold && own_threshold && self.answer.phi.is_none() {
+            knobs.insert("threshold".into(), 0.0.into());
+        }
+        let tagger = zoo::load(&self.model, &device, &knobs)?;
         data::link_context(&mut sentences, tagger.context());
         if self.sweep_threshold {
-            return self.sweep(tagger.as_ref(), &sentences);
+            return self.sweep(tagger.as_ref(), &sentences, own_threshold);
         }
         if self.offsets {
             return self.evidence(tagger.as_ref(), &sentences);
@@ -65,7 +96,12 @@ impl Evaluate {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn sweep(&self, tagger: &dyn Tagger, sentences: &[Sentence]) -> Result<ExitCode> {
+    fn sweep(
+        &self,
+        tagger: &dyn Tagger,
+        sentences: &[Sentence],
+        own_threshold: bool,
+    ) -> Result<ExitCode> {
         let mentions = tagger.tag(sentences)?;
         let gold: Vec<Vec<Entity>> = sentences
             .iter()
@@ -116,7 +152,8 @@ impl Evaluate {
                 if *at == best { "  <- best" } else { "" }
             );
         }
-        println!("use it: nerzoo predict --threshold {} ...", best.score);
+        let phi = if own_threshold { "--phi 0 " } else { "" };
+        println!("use it: nerzoo predict {phi}--threshold {} ...", best.score);
         Ok(ExitCode::SUCCESS)
     }
 

@@ -8,6 +8,7 @@ mod evaluate;
 mod grid;
 mod init;
 mod predict;
+mod sweep;
 mod train;
 
 use std::io::IsTerminal;
@@ -82,15 +83,34 @@ struct Answer {
     /// How BOPN reads its grid: centre, rules, votes or all [default: as it was trained].
     #[arg(long, value_name = "HOW", value_parser = ["centre", "rules", "votes", "all"])]
     decode: Option<String>,
+    /// How many random spans DiffusionNER starts from [default: as it was trained].
+    #[arg(long, value_name = "K")]
+    spans: Option<usize>,
+    /// In how many steps DiffusionNER denoises them [default: as it was trained].
+    #[arg(long, value_name = "N")]
+    steps: Option<usize>,
+    /// What the three probabilities of a mention of DiffusionNER have to exceed together, 0 to 3 [default: as it was
+    /// trained].
+    #[arg(long, value_name = "SUM")]
+    phi: Option<f64>,
 }
 
 impl Answer {
     fn knobs(&self) -> Knobs {
         let given = [("output", &self.head), ("decode", &self.decode)];
-        given
+        let mut knobs: Knobs = given
             .into_iter()
             .filter_map(|(name, value)| Some((name.to_string(), value.clone()?.into())))
-            .collect()
+            .collect();
+        let numbers = [
+            ("spans", self.spans.map(Into::into)),
+            ("steps", self.steps.map(Into::into)),
+            ("threshold", self.phi.map(Into::into)),
+        ];
+        for (name, value) in numbers {
+            knobs.extend(value.map(|value| (name.to_string(), value)));
+        }
+        knobs
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod bopn;
 pub mod bundle;
+pub mod diffusion_ner;
 pub mod locate_label;
 pub mod seq_ner;
 pub mod span_ner;
@@ -31,6 +32,11 @@ pub trait Head: Module + ModuleDisplay + Debug + Send + Sync + 'static {
 
     /// Says what is wrong with knobs that no model can have.
     fn check(_config: &Self::Config) -> Result<()> {
+        Ok(())
+    }
+
+    /// Says why the head cannot stand on an encoder of this width.
+    fn fits(_config: &Self::Config, _width: usize) -> Result<()> {
         Ok(())
     }
 
@@ -80,6 +86,11 @@ pub trait Head: Module + ModuleDisplay + Debug + Send + Sync + 'static {
 
     /// What a bundle's other head would have said, for its score in validation.
     fn decode_other(&self, _states: &WordStates) -> Option<bundle::Other> {
+        None
+    }
+
+    /// What the head has to say about all it decoded since it was last asked, for the log of validation.
+    fn note(&self) -> Option<String> {
         None
     }
 }

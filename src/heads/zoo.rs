@@ -7,6 +7,7 @@ use burn::tensor::Device;
 use super::Head;
 use super::bopn::Bopn;
 use super::bundle::Bundle;
+use super::diffusion_ner::DiffusionNer;
 use super::locate_label::LocateLabel;
 use super::seq_ner::SeqNer;
 use super::span_ner::SpanNer;
@@ -80,6 +81,16 @@ pub const ZOO: &[Entry] = &[
     entry::<Bundle<SeqNer, LocateLabel>>(
         "seq_ner+locate_label",
         "Bundling Learning with Locate and Label as the span model",
+        true,
+    ),
+    entry::<DiffusionNer>(
+        "diffusion_ner",
+        "DiffusionNER: entities by denoising random spans",
+        true,
+    ),
+    entry::<Bundle<SeqNer, DiffusionNer>>(
+        "seq_ner+diffusion_ner",
+        "Bundling Learning with DiffusionNER as the span model",
         true,
     ),
 ];

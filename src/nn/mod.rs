@@ -1,6 +1,8 @@
 //! Layers more than one paper uses.
 
 pub mod activation;
+pub mod assignment;
+pub mod attention;
 pub mod biaffine;
 pub mod bilstm;
 pub mod conditional_norm;

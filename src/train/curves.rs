@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-mod picture;
+pub(crate) mod picture;
 
 use picture::*;
 

@@ -153,6 +153,10 @@ pub struct Train {
     pub clip: f64,
     /// Epochs at the start in which the encoder's weights stay as they are.
     pub freeze_encoder: usize,
+    /// Make these epochs a stage with a schedule of its own: the rate rises, is then this many times as high and falls
+    /// to 0, and everything begins anew for the epochs after them. Without it one schedule runs over all epochs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub freeze_rate: Option<f64>,
     /// Epochs without a better dev F1 after which training stops. 0 for never.
     pub patience: usize,
     /// Write the final weights in half precision.
@@ -178,6 +182,7 @@ impl Default for Train {
             epsilon: 1e-8,
             clip: 1.0,
             freeze_encoder: 0,
+            freeze_rate: None,
             patience: 0,
             half: false,
             checkpoint_minutes: 5.0,

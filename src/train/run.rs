@@ -77,6 +77,7 @@ impl<H: Head> Run<H> {
                 transformer.vocabulary
             )));
         }
+        H::fits(&head, transformer.width)?;
         let prompts = H::prompts(&head, &corpus.labels);
         if prompts > 0 && transformer.embedding_width != transformer.width {
             return Err(Error::Config(format!(

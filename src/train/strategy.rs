@@ -350,6 +350,9 @@ impl<H: Head> Session<'_, H> {
             }
         }
         self.tell_valid(LearnerEvent::EndSplit(epoch));
+        if let Some(note) = model.head.note().filter(|_| self.settings.plain) {
+            tracing::info!("epoch {epoch}: {note}");
+        }
         self.state.other = other.map(|(name, counts)| (name, counts.f1()));
         (loss / total.max(1) as f64, counts)
     }

@@ -253,6 +253,12 @@ fn build<H: Head>(
     Ok((config, model))
 }
 
+/// The value of a knob of a model's head, of a bundle also of its span model's; nothing when there is no such knob.
+pub fn knob_of(path: &Path, name: &str) -> Result<Option<Value>> {
+    let mut config = Config::read(&folder_of(path))?;
+    Ok(knob(&mut config, name).ok().cloned())
+}
+
 /// A knob of a model's head; of a bundle also one of its span model's.
 fn knob<'a>(config: &'a mut Config, name: &str) -> Result<&'a mut Value> {
     let own = config.head_config.get(name).is_some();

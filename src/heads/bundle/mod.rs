@@ -122,6 +122,11 @@ impl<A: Head, B: Head> Head for Bundle<A, B> {
         B::check(&config.span)
     }
 
+    fn fits(config: &Self::Config, width: usize) -> Result<()> {
+        A::fits(&config.seq, width)?;
+        B::fits(&config.span, width)
+    }
+
     fn init(config: &Self::Config, width: usize, labels: &Labels, device: &Device) -> Self {
         let seq = A::init(&config.seq, width, labels, device);
         let span = B::init(&config.span, width, labels, device);
@@ -195,6 +200,10 @@ impl<A: Head, B: Head> Head for Bundle<A, B> {
                 mentions: self.seq.decode(&self.seq_states(states)),
             },
         })
+    }
+
+    fn note(&self) -> Option<String> {
+        self.span.note().or_else(|| self.seq.note())
     }
 }
 

@@ -3,43 +3,43 @@
 use std::fmt::Write as _;
 
 /// Values beyond this would overflow when an axis is fitted to them.
-pub(super) const LARGEST: f64 = 1e300;
+pub(crate) const LARGEST: f64 = 1e300;
 /// The plot areas, in the picture's units.
-pub(super) const TOP: f64 = 96.0;
-pub(super) const BOTTOM: f64 = 370.0;
-pub(super) const WIDTH: f64 = 380.0;
+pub(crate) const TOP: f64 = 96.0;
+pub(crate) const BOTTOM: f64 = 370.0;
+pub(crate) const WIDTH: f64 = 380.0;
 /// With more points than this their marks would hide the line.
-pub(super) const MOST_MARKS: usize = 40;
+pub(crate) const MOST_MARKS: usize = 40;
 /// Characters of the title that have room.
-pub(super) const LONGEST_TITLE: usize = 80;
+pub(crate) const LONGEST_TITLE: usize = 80;
 
 /// How a curve looks. Colour, dashes and marks all differ, for the colour-blind and for black-and-white paper.
 #[derive(Clone, Copy)]
-pub(super) struct Look {
-    pub(super) colour: &'static str,
-    pub(super) dashes: &'static str,
+pub(crate) struct Look {
+    pub(crate) colour: &'static str,
+    pub(crate) dashes: &'static str,
     /// Corners of the mark around its middle.
-    pub(super) mark: &'static [(f64, f64)],
+    pub(crate) mark: &'static [(f64, f64)],
 }
 
 impl Look {
-    pub(super) const TRAIN: Self = Self {
+    pub(crate) const TRAIN: Self = Self {
         colour: "#0072b2",
         dashes: "none",
         mark: &[(-3.0, -3.0), (3.0, -3.0), (3.0, 3.0), (-3.0, 3.0)],
     };
-    pub(super) const DEV: Self = Self {
+    pub(crate) const DEV: Self = Self {
         colour: "#d55e00",
         dashes: "8 4",
         mark: &[(0.0, -4.5), (4.5, 3.5), (-4.5, 3.5)],
     };
-    pub(super) const F1: Self = Self {
+    pub(crate) const F1: Self = Self {
         colour: "#00805a",
         dashes: "10 3 2 3",
         mark: &[(0.0, -4.5), (4.5, 0.0), (0.0, 4.5), (-4.5, 0.0)],
     };
 
-    pub(super) fn draw_mark(&self, x: f64, y: f64) -> String {
+    pub(crate) fn draw_mark(&self, x: f64, y: f64) -> String {
         let corners = self.mark.iter().map(|(right, down)| (x + right, y + down));
         format!(
             "<polygon points=\"{}\" fill=\"{}\"/>\n",
@@ -48,7 +48,7 @@ impl Look {
         )
     }
 
-    pub(super) fn draw_line(
+    pub(crate) fn draw_line(
         &self,
         points: impl Iterator<Item = (f64, f64)>,
         class: &str,
@@ -64,25 +64,25 @@ impl Look {
 }
 
 /// A curve with its values.
-pub(super) struct Series {
-    pub(super) name: String,
-    pub(super) look: Look,
-    pub(super) values: Vec<(f64, f64)>,
+pub(crate) struct Series {
+    pub(crate) name: String,
+    pub(crate) look: Look,
+    pub(crate) values: Vec<(f64, f64)>,
 }
 
 /// One of the two plots.
-pub(super) struct Panel<'a> {
-    pub(super) title: &'a str,
-    pub(super) left: f64,
+pub(crate) struct Panel<'a> {
+    pub(crate) title: &'a str,
+    pub(crate) left: f64,
     /// The axis does not reach higher than this without need.
-    pub(super) ceiling: f64,
-    pub(super) series: Vec<Series>,
+    pub(crate) ceiling: f64,
+    pub(crate) series: Vec<Series>,
     /// A value to draw a ring around.
-    pub(super) ring: Option<(f64, f64)>,
+    pub(crate) ring: Option<(f64, f64)>,
 }
 
 impl Panel<'_> {
-    pub(super) fn draw(&self, x_axis: &Axis, x_name: &str) -> String {
+    pub(crate) fn draw(&self, x_axis: &Axis, x_name: &str) -> String {
         let shown = || {
             self.series
                 .iter()
@@ -102,6 +102,7 @@ impl Panel<'_> {
         }
         svg += &self.heights(&y_axis);
         let mut legend = self.left;
+        let room = (WIDTH / shown().count() as f64).min(120.0);
         for Series { name, look, values } in shown() {
             let sample = [0.0, 21.0, 42.0].map(|right| (legend + right, TOP - 24.0));
             svg += &look.draw_line(values.iter().map(place), "curve");
@@ -111,7 +112,7 @@ impl Panel<'_> {
                 svg.extend(marked.map(|(x, y)| look.draw_mark(x, y)));
             }
             svg += &text(legend + 50.0, TOP - 19.5, "start", name);
-            legend += 120.0;
+            legend += room;
         }
         if let Some((x, y)) = self.ring.as_ref().map(place) {
             let _ = writeln!(
@@ -123,7 +124,7 @@ impl Panel<'_> {
     }
 
     /// Title, borders and the horizontal axis.
-    pub(super) fn frame(&self, x_axis: &Axis, x_name: &str) -> String {
+    pub(crate) fn frame(&self, x_axis: &Axis, x_name: &str) -> String {
         let left = self.left;
         let mut svg = format!(
             "<text x=\"{left}\" y=\"58\" font-weight=\"bold\">{}</text>\n\
@@ -140,7 +141,7 @@ impl Panel<'_> {
     }
 
     /// The vertical axis: labels and lines across the plot.
-    pub(super) fn heights(&self, y_axis: &Axis) -> String {
+    pub(crate) fn heights(&self, y_axis: &Axis) -> String {
         let mut svg = String::new();
         for tick in y_axis.ticks() {
             let y = y_axis.place(tick, BOTTOM, TOP);
@@ -158,17 +159,17 @@ impl Panel<'_> {
 }
 
 /// A range of numbers with round ends, cut by round steps.
-pub(super) struct Axis {
+pub(crate) struct Axis {
     /// The first tick, in steps.
-    pub(super) first: f64,
+    pub(crate) first: f64,
     /// How many steps there are.
-    pub(super) count: f64,
-    pub(super) step: f64,
+    pub(crate) count: f64,
+    pub(crate) step: f64,
 }
 
 impl Axis {
     /// An axis for the finite values, with steps of at least `least`.
-    pub(super) fn of(values: impl Iterator<Item = f64>, least: f64, ceiling: f64) -> Self {
+    pub(crate) fn of(values: impl Iterator<Item = f64>, least: f64, ceiling: f64) -> Self {
         let (mut low, mut high) = values
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
                 (low.min(value), high.max(value))
@@ -201,22 +202,22 @@ impl Axis {
     }
 
     /// Where a value stands between `from` and `to`.
-    pub(super) fn place(&self, value: f64, from: f64, to: f64) -> f64 {
+    pub(crate) fn place(&self, value: f64, from: f64, to: f64) -> f64 {
         from + (value / self.step - self.first) / self.count * (to - from)
     }
 
-    pub(super) fn ticks(&self) -> impl Iterator<Item = f64> {
+    pub(crate) fn ticks(&self) -> impl Iterator<Item = f64> {
         (0..=self.count as usize).map(|index| (self.first + index as f64) * self.step)
     }
 
-    pub(super) fn label(&self, tick: f64) -> String {
+    pub(crate) fn label(&self, tick: f64) -> String {
         let decimals = (-self.step.log10() - 1e-9).ceil().max(0.0) as usize;
         short(tick, decimals)
     }
 }
 
 /// A number with so many decimals, or in powers of ten where that would be long.
-pub(super) fn short(value: f64, decimals: usize) -> String {
+pub(crate) fn short(value: f64, decimals: usize) -> String {
     if decimals > 5 || value.abs() >= 1e7 {
         format!("{value:.2e}")
     } else {
@@ -225,7 +226,7 @@ pub(super) fn short(value: f64, decimals: usize) -> String {
 }
 
 /// The whole picture around its panels; the white ground keeps it readable on dark pages.
-pub(super) fn page(title: &str, panels: &str) -> String {
+pub(crate) fn page(title: &str, panels: &str) -> String {
     let mut heading: String = title.chars().take(LONGEST_TITLE).collect();
     if heading.len() < title.len() {
         heading.push('…');
@@ -241,18 +242,18 @@ pub(super) fn page(title: &str, panels: &str) -> String {
     )
 }
 
-pub(super) fn coordinates(points: impl Iterator<Item = (f64, f64)>) -> String {
+pub(crate) fn coordinates(points: impl Iterator<Item = (f64, f64)>) -> String {
     let points: Vec<String> = points.map(|(x, y)| format!("{x:.2},{y:.2}")).collect();
     points.join(" ")
 }
 
-pub(super) fn text(x: f64, y: f64, anchor: &str, content: &str) -> String {
+pub(crate) fn text(x: f64, y: f64, anchor: &str, content: &str) -> String {
     let content = escape(content);
     format!("<text x=\"{x:.2}\" y=\"{y:.2}\" text-anchor=\"{anchor}\">{content}</text>\n")
 }
 
 /// Text as XML content; characters that XML cannot carry become a replacement character.
-pub(super) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

@@ -42,6 +42,17 @@ impl Recipe {
         if !(0.0..=1.0).contains(&train.warm_up) {
             return fail("train.warm_up is a share of the steps, between 0 and 1");
         }
+        if train
+            .freeze_rate
+            .is_some_and(|rate| !(0.0..=100.0).contains(&rate))
+        {
+            return fail(
+                "train.freeze_rate multiplies the learning rate; it lies between 0 and 100",
+            );
+        }
+        if train.freeze_rate.is_some() && train.freeze_encoder == 0 {
+            return fail("train.freeze_rate is for the epochs of train.freeze_encoder, which is 0");
+        }
         let amounts = [
             train.weight_decay,
             train.epsilon,

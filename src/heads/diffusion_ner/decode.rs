@@ -1,0 +1,252 @@
+//! Denoised spans to mentions.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use burn::tensor::Tensor;
+use burn::tensor::activation::{sigmoid, softmax};
+
+use super::config::{Config, Output};
+use super::network::DiffusionNer;
+use super::sample::{Seeded, Trajectory, sample};
+use crate::encoder::WordStates;
+use crate::nn::host::floats;
+use crate::text::{Entity, Mention, Span};
+
+/// A denoised span that is something.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Candidate {
+    /// First word.
+    pub left: usize,
+    /// Last word.
+    pub right: usize,
+    /// 1 + the number of its type.
+    pub class: usize,
+    /// Probability of the type.
+    pub type_probability: f32,
+    /// Sum of the three probabilities: left, right and type.
+    pub sum: f32,
+}
+
+/// The mentions of each sentence.
+pub fn decode(head: &DiffusionNer, states: &WordStates) -> Vec<Vec<Mention>> {
+    let encoded = head.encode(states);
+    let mut noise = Seeded::new(head.config.seed, &encoded.lengths);
+    let trajectory = sample(head, &encoded, &mut noise);
+    candidates(&trajectory)
+        .into_iter()
+        .zip(&encoded.lengths)
+        .map(|(candidates, length)| {
+            if *length == 0 {
+                return Vec::new();
+            }
+            head.tally
+                .add(head.config.spans, &candidates, head.config.threshold as f32);
+            mentions(head, choose(&head.config, candidates))
+        })
+        .collect()
+}
+
+/// Every span with a type and its boundaries in order, sentence by sentence.
+pub fn candidates(trajectory: &Trajectory) -> Vec<Vec<Candidate>> {
+    let last = &trajectory.last;
+    let [_, spans, classes] = last.types.dims();
+    let best = |scores: &Tensor<3>| sigmoid(scores.clone().max_dim(2));
+    let probabilities = floats(Tensor::cat(
+        vec![
+            best(&last.left),
+            best(&last.right),
+            softmax(last.types.clone(), 2),
+        ],
+        2,
+    ));
+    probabilities
+        .chunks_exact(spans * (2 + classes))
+        .zip(&trajectory.words)
+        .map(|(rows, words)| {
+            rows.chunks_exact(2 + classes)
+                .zip(words)
+                .filter_map(|(row, [left, right])| {
+                    let types = &row[2..];
+                    // The first of equals, so that none wins a tie.
+                    let class = (1..classes).fold(0, |best, class| {
+                        if types[class] > types[best] {
+                            class
+                        } else {
+                            best
+                        }
+                    });
+                    (class > 0 && left <= right).then(|| Candidate {
+                        left: *left,
+                        right: *right,
+                        class,
+                        type_probability: types[class],
+                        sum: row[0] + row[1] + types[class],
+                    })
+                })
+                .collect()
+        })
+        .collect()
+}
+
+/// Post-processing: one type a span when asked, the threshold, and what may stand together; the most probable first.
+pub fn choose(config: &Config, mut candidates: Vec<Candidate>) -> Vec<Candidate> {
+    if config.one_type {
+        candidates = most_probable_types(candidates);
+    }
+    candidates.retain(|candidate| candidate.sum > config.threshold as f32);
+    candidates.sort_by(|one, other| other.sum.total_cmp(&one.sum));
+    let mut kept: Vec<Candidate> = Vec::new();
+    for candidate in candidates {
+        let clashes = |other: &Candidate| match config.output {
+            Output::All => false,
+            Output::Flat => candidate.left <= other.right && other.left <= candidate.right,
+            Output::Nested => crosses(&candidate, other),
+        };
+        if !kept.iter().any(clashes) {
+            kept.push(candidate);
+        }
+    }
+    kept
+}
+
+/// For each pair of boundaries, the candidate with the most probable type, the first of equals.
+fn most_probable_types(candidates: Vec<Candidate>) -> Vec<Candidate> {
+    let mut kept: Vec<Candidate> = Vec::new();
+    for candidate in candidates {
+        let same =
+            |other: &&mut Candidate| (other.left, other.right) == (candidate.left, candidate.right);
+        match kept.iter_mut().find(same) {
+            Some(other) if candidate.type_probability > other.type_probability => {
+                *other = candidate;
+            }
+            Some(_) => {}
+            None => kept.push(candidate),
+        }
+    }
+    kept
+}
+
+/// True when two spans overlap and neither lies in the other.
+fn crosses(one: &Candidate, other: &Candidate) -> bool {
+    let (first, second) = match (one.left, other.right) < (other.left, one.right) {
+        true => (one, other),
+        false => (other, one),
+    };
+    first.left < second.left && second.left <= first.right && first.right < second.right
+}
+
+/// Candidates in order of their spans, each entity once; the score is a third of the sum, so that it lies in 0..=1.
+fn mentions(head: &DiffusionNer, candidates: Vec<Candidate>) -> Vec<Mention> {
+    let mut mentions: Vec<Mention> = candidates
+        .into_iter()
+        .map(|candidate| Mention {
+            entity: Entity {
+                span: Span::new(candidate.left, candidate.right + 1),
+                label: head.labels.name(candidate.class - 1).to_string(),
+            },
+            score: candidate.sum / 3.0,
+        })
+        .collect();
+    // Stable: of one entity found many times the most probable stays first.
+    mentions.sort_by(|one, other| one.entity.cmp(&other.entity));
+    mentions.dedup_by(|next, kept| next.entity == kept.entity);
+    mentions
+}
+
+/// What became of the spans since somebody last asked.
+#[derive(Debug, Default)]
+pub struct Tally {
+    spans: AtomicU64,
+    typed: AtomicU64,
+    passed: AtomicU64,
+    /// The highest sum so far, in millionths.
+    highest: AtomicU64,
+}
+
+impl Tally {
+    fn add(&self, spans: usize, candidates: &[Candidate], threshold: f32) {
+        let passed = candidates.iter().filter(|c| c.sum > threshold).count();
+        let highest = candidates.iter().fold(0f32, |high, c| high.max(c.sum));
+        self.spans.fetch_add(spans as u64, Ordering::Relaxed);
+        self.typed
+            .fetch_add(candidates.len() as u64, Ordering::Relaxed);
+        self.passed.fetch_add(passed as u64, Ordering::Relaxed);
+        self.highest
+            .fetch_max((highest * 1e6) as u64, Ordering::Relaxed);
+    }
+
+    /// A sentence about it, and a fresh start; nothing when no span was denoised.
+    pub fn take(&self, threshold: f64) -> Option<String> {
+        let take = |count: &AtomicU64| count.swap(0, Ordering::Relaxed);
+        let [spans, typed, passed, highest] =
+            [&self.spans, &self.typed, &self.passed, &self.highest].map(take);
+        (spans > 0).then(|| {
+            format!(
+                "{spans} denoised spans: {typed} with a type, {passed} of them above the threshold {threshold}, {} \
+                 below; the highest sum is {:.3}",
+                typed - passed,
+                highest as f64 / 1e6
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::config::Preset;
+    use super::*;
+
+    fn candidate(left: usize, right: usize, class: usize, sum: f32) -> Candidate {
+        Candidate {
+            left,
+            right,
+            class,
+            type_probability: sum - 2.0,
+            sum,
+        }
+    }
+
+    #[test]
+    fn crossing_is_symmetric_and_strict() {
+        let span = |left, right| candidate(left, right, 1, 2.9);
+        for (one, other, expected) in [
+            ((0, 2), (1, 3), true),
+            ((0, 2), (2, 3), true),
+            ((0, 2), (3, 4), false),
+            ((0, 3), (1, 3), false),
+            ((0, 3), (0, 1), false),
+            ((1, 2), (1, 2), false),
+        ] {
+            let (one, other) = (span(one.0, one.1), span(other.0, other.1));
+            assert_eq!(crosses(&one, &other), expected, "{one:?} {other:?}");
+            assert_eq!(crosses(&other, &one), expected, "{one:?} {other:?}");
+        }
+    }
+
+    #[test]
+    fn outputs_differ_in_what_they_let_stand() {
+        let found = vec![
+            candidate(0, 3, 1, 2.8),
+            candidate(1, 2, 2, 2.9),
+            candidate(2, 4, 1, 2.7),
+            candidate(1, 2, 1, 2.6),
+            candidate(5, 5, 1, 2.4),
+        ];
+        let spans = |config: &Config| -> Vec<(usize, usize, usize)> {
+            choose(config, found.clone())
+                .iter()
+                .map(|c| (c.left, c.right, c.class))
+                .collect()
+        };
+        let paper = Config::of(Preset::Paper);
+        assert_eq!(spans(&paper), [(1, 2, 2), (0, 3, 1), (2, 4, 1)]);
+        let released = Config::of(Preset::Released);
+        assert_eq!(spans(&released), [(1, 2, 2), (0, 3, 1), (1, 2, 1)]);
+        let flat = Config {
+            output: Output::Flat,
+            threshold: 0.0,
+            ..released
+        };
+        assert_eq!(spans(&flat), [(1, 2, 2), (5, 5, 1)]);
+    }
+}

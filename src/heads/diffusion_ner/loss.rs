@@ -1,0 +1,94 @@
+//! The negative log-likelihood of matched predictions.
+
+use burn::tensor::activation::{log_softmax, relu};
+use burn::tensor::{Int, Tensor, TensorData};
+
+use super::config::{Config, Reduction};
+use super::matching::{Match, matching};
+use super::network::{Denoised, DiffusionNer};
+use super::process::Pair;
+use super::target::Gold;
+use crate::encoder::WordStates;
+use crate::heads::Losses;
+
+/// The loss of a batch.
+pub fn loss(head: &DiffusionNer, states: &WordStates, gold: &Gold) -> Losses {
+    let encoded = head.encode(states);
+    let spans: Vec<&[Pair]> = gold.0.iter().map(|target| &target.spans[..]).collect();
+    let timesteps: Vec<usize> = gold.0.iter().map(|target| target.timestep).collect();
+    let denoised = head.denoise(&encoded, &spans, &timesteps);
+    let matches = matching(&head.config, &denoised, gold);
+    of_matches(&head.config, &denoised, gold, &matches)
+}
+
+/// The loss of predictions under a matching.
+///
+/// Each word is a boundary or not, independently: the likelihood of a boundary is the product over all words, and its
+/// logarithm is the binary cross-entropy, summed over them.
+pub fn of_matches(config: &Config, denoised: &Denoised, gold: &Gold, matches: &[Match]) -> Losses {
+    let [batch, spans, words] = denoised.left.dims();
+    let matched = matches.iter().map(Vec::len).sum::<usize>();
+    let mut classes = vec![0i32; batch * spans];
+    let mut is_matched = vec![0f32; batch * spans];
+    let mut left = vec![0f32; batch * spans * words];
+    let mut right = left.clone();
+    for (sentence, pairs) in matches.iter().enumerate() {
+        for (span, entity) in pairs {
+            let entity = gold.0[sentence].entities[*entity];
+            let row = sentence * spans + span;
+            classes[row] = entity.class as i32;
+            is_matched[row] = 1.0;
+            left[row * words + entity.left] = 1.0;
+            right[row * words + entity.right] = 1.0;
+        }
+    }
+    let device = denoised.left.device();
+    let tensor = |values: Vec<f32>, last: usize| {
+        Tensor::<3>::from_data(TensorData::new(values, [batch, spans, last]), &device)
+    };
+    let mask = tensor(is_matched, 1);
+    let boundaries = binary(denoised.left.clone(), tensor(left, words), mask.clone())
+        + binary(denoised.right.clone(), tensor(right, words), mask);
+    let types = types(config, denoised, &classes, matched);
+    let (boundaries, types) = match config.reduction {
+        Reduction::Sum => (boundaries / batch as f32, types / batch as f32),
+        Reduction::Mean => (
+            boundaries / matched.max(1) as f32,
+            types / (batch * spans) as f32,
+        ),
+    };
+    Losses {
+        total: boundaries.clone() * config.loss_boundaries + types.clone() * config.loss_types,
+        terms: vec![("boundaries", boundaries), ("types", types)],
+    }
+}
+
+/// Binary cross-entropy of scores, summed over the words of spans in `mask`. Words past the end score so low that they
+/// add nothing.
+fn binary(scores: Tensor<3>, gold: Tensor<3>, mask: Tensor<3>) -> Tensor<1> {
+    // −log of (1 − sigmoid) is the softplus; without overflow: max(z, 0) + log(1 + e^−|z|).
+    let softplus = relu(scores.clone()) + scores.clone().abs().neg().exp().log1p();
+    (softplus * mask - scores * gold).sum()
+}
+
+/// Cross-entropy of the classes, weighted and summed over all spans.
+fn types(config: &Config, denoised: &Denoised, classes: &[i32], matched: usize) -> Tensor<1> {
+    let scores = denoised.types.clone();
+    let [batch, spans, count] = scores.dims();
+    let device = scores.device();
+    let none = classes.len() - matched;
+    let none_weight = match config.balance_none {
+        true => matched as f32 / none.max(1) as f32,
+        false => config.none_weight as f32,
+    };
+    let weights: Vec<f32> = classes
+        .iter()
+        .map(|class| if *class == 0 { none_weight } else { 1.0 })
+        .collect();
+    let weights = Tensor::<1>::from_floats(weights.as_slice(), &device);
+    let classes = Tensor::<1, Int>::from_ints(classes, &device);
+    let likelihood = log_softmax(scores.reshape([batch * spans, count]), 1)
+        .gather(1, classes.unsqueeze_dim(1))
+        .reshape([batch * spans]);
+    (likelihood * weights).sum().neg()
+}

@@ -1,0 +1,275 @@
+//! The diffusion process on plain numbers: schedules, spans as signals, the forward and the backward step.
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+use super::config::{Config, Coordinates, Rescaling, Variance};
+
+/// Two numbers of a span: as a signal in −λ..λ and beyond, or its boundaries as shares of the sentence.
+pub type Pair = [f64; 2];
+
+/// How much of the signal is left at each timestep.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Schedule {
+    /// ᾱ of each timestep.
+    pub kept: Vec<f64>,
+}
+
+impl Schedule {
+    /// The schedule of T timesteps.
+    pub fn new(variance: Variance, timesteps: usize) -> Self {
+        let total = timesteps as f64;
+        let beta = |time: usize| match variance {
+            Variance::Cosine => {
+                let height = |time: f64| {
+                    ((time / total + 0.008) / 1.008 * std::f64::consts::FRAC_PI_2)
+                        .cos()
+                        .powi(2)
+                };
+                (1.0 - height(time as f64 + 1.0) / height(time as f64)).clamp(0.0, 0.999)
+            }
+            Variance::Linear => {
+                let (first, last) = (0.1 / total, 20.0 / total);
+                first + (last - first) * time as f64 / (total - 1.0)
+            }
+        };
+        let mut kept = 1.0;
+        Self {
+            kept: (0..timesteps)
+                .map(|time| {
+                    kept *= 1.0 - beta(time);
+                    kept
+                })
+                .collect(),
+        }
+    }
+
+    /// The timesteps of so many denoising steps, each with the one it leads to; the last leads to none.
+    pub fn times(&self, steps: usize) -> Vec<(usize, Option<usize>)> {
+        let total = self.kept.len() as f64;
+        let time = |step: usize| (step as f64 * total / steps as f64 - 1.0) as usize;
+        (1..=steps)
+            .rev()
+            .map(|step| (time(step), (step > 1).then(|| time(step - 1))))
+            .collect()
+    }
+
+    /// Equation (4): a signal with the noise of a timestep.
+    pub fn noisy(&self, signal: Pair, time: usize, noise: Pair) -> Pair {
+        let kept = self.kept[time];
+        each(|side| kept.sqrt() * signal[side] + (1.0 - kept).sqrt() * noise[side])
+    }
+
+    /// Equations (6) and (7): from a noisy span and what the network takes it for to a less noisy one. With η > 0 a
+    /// part of the noise is drawn afresh.
+    pub fn denoised(
+        &self,
+        noisy: Pair,
+        predicted: Pair,
+        (time, next): (usize, usize),
+        eta: f64,
+        fresh: Pair,
+    ) -> Pair {
+        let (kept, then) = (self.kept[time], self.kept[next]);
+        let sigma = eta * ((1.0 - kept / then) * (1.0 - then) / (1.0 - kept)).sqrt();
+        let direction = (1.0 - then - sigma * sigma).max(0.0).sqrt();
+        each(|side| {
+            let noise = (noisy[side] / kept.sqrt() - predicted[side]) / (1.0 / kept - 1.0).sqrt();
+            predicted[side] * then.sqrt() + direction * noise + sigma * fresh[side]
+        })
+    }
+}
+
+fn each(value: impl Fn(usize) -> f64) -> Pair {
+    [value(0), value(1)]
+}
+
+/// How spans of words become signals and back.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Geometry {
+    coordinates: Coordinates,
+    rescaling: Rescaling,
+    scale: f64,
+}
+
+impl Geometry {
+    /// The geometry of a head with these knobs.
+    pub fn of(config: &Config) -> Self {
+        Self {
+            coordinates: config.coordinates,
+            rescaling: config.rescaling,
+            scale: config.scale,
+        }
+    }
+
+    /// Boundaries as shares of the sentence to the two coordinates in 0..1.
+    fn coordinates(&self, [left, right]: Pair) -> Pair {
+        match self.coordinates {
+            Coordinates::Boundaries => [left, right],
+            Coordinates::Width => [left, right - left],
+        }
+    }
+
+    /// Coordinates in 0..1 to a signal.
+    pub fn signal(&self, coordinates: Pair) -> Pair {
+        each(|side| (2.0 * coordinates[side] - 1.0) * self.scale)
+    }
+
+    /// The signal of a gold entity, its last word included, in a sentence of so many words.
+    pub fn of_entity(&self, words: usize, left: usize, right: usize) -> Pair {
+        let words = words.max(1) as f64;
+        self.signal(self.coordinates([left as f64 / words, right as f64 / words]))
+    }
+
+    /// The signal of what the network predicts.
+    pub fn of_prediction(&self, words: usize, left: usize, right: usize) -> Pair {
+        let divisor = match self.rescaling {
+            Rescaling::Words => words.max(1) as f64,
+            Rescaling::Mixed => words.saturating_sub(1) as f64 + 1e-20,
+        };
+        let signal = self.signal(self.coordinates([left as f64 / divisor, right as f64 / divisor]));
+        signal.map(|value| value.clamp(-self.scale, self.scale))
+    }
+
+    /// A random span's coordinates from two normal numbers.
+    pub fn random(&self, noise: Pair) -> Pair {
+        let [first, second] = noise.map(|value| value / 6.0 + 0.5);
+        match self.coordinates {
+            Coordinates::Boundaries => [first.min(second), first.max(second)],
+            Coordinates::Width => [first, second.max(1e-4)],
+        }
+    }
+
+    /// A signal to boundaries as shares of the sentence.
+    pub fn shares(&self, signal: Pair) -> Pair {
+        let [first, second] =
+            signal.map(|value| (value.clamp(-self.scale, self.scale) / self.scale + 1.0) / 2.0);
+        let boundaries = match self.coordinates {
+            Coordinates::Boundaries => [first, second],
+            Coordinates::Width => [first, first + second],
+        };
+        boundaries.map(|value| value.clamp(0.0, 1.0))
+    }
+
+    /// Shares of the sentence to its words, the left one first.
+    pub fn words(&self, shares: Pair, words: usize) -> [usize; 2] {
+        let last = words.saturating_sub(1);
+        let factor = match self.rescaling {
+            Rescaling::Words => words,
+            Rescaling::Mixed => last,
+        };
+        let [one, other] =
+            shares.map(|share| ((share * factor as f64).round_ties_even() as usize).min(last));
+        [one.min(other), one.max(other)]
+    }
+}
+
+/// Normal numbers from a seed.
+#[derive(Debug)]
+pub struct Noise(ChaCha8Rng);
+
+impl Noise {
+    /// The same seed gives the same numbers.
+    pub fn new(seed: u64) -> Self {
+        Self::stream(seed, 0)
+    }
+
+    /// One of many independent streams of a seed.
+    pub fn stream(seed: u64, number: u64) -> Self {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        random.set_stream(number);
+        Self(random)
+    }
+
+    /// A number in 0..1.
+    pub fn share(&mut self) -> f64 {
+        (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// A whole number below `limit`.
+    pub fn below(&mut self, limit: usize) -> usize {
+        ((self.share() * limit as f64) as usize).min(limit.saturating_sub(1))
+    }
+
+    /// Two independent normal numbers (Box and Muller).
+    pub fn pair(&mut self) -> Pair {
+        let radius = (-2.0 * (1.0 - self.share()).ln()).sqrt();
+        let angle = 2.0 * std::f64::consts::PI * self.share();
+        [radius * angle.cos(), radius * angle.sin()]
+    }
+
+    /// So many pairs.
+    pub fn pairs(&mut self, count: usize) -> Vec<Pair> {
+        (0..count).map(|_| self.pair()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::config::Preset;
+    use super::*;
+
+    #[test]
+    fn steps_end_before_the_first_timestep() {
+        let schedule = Schedule::new(Variance::Cosine, 1000);
+        let times = schedule.times(5);
+        let expected = [(999, 799), (799, 599), (599, 399), (399, 199)];
+        assert_eq!(times[..4], expected.map(|(time, next)| (time, Some(next))));
+        assert_eq!(times[4], (199, None));
+        assert_eq!(schedule.times(1), [(999, None)]);
+        assert_eq!(schedule.times(1000).len(), 1000);
+        assert_eq!(schedule.times(1000)[999], (0, None));
+        for variance in [Variance::Cosine, Variance::Linear] {
+            let kept = Schedule::new(variance, 1000).kept;
+            assert!(kept.is_sorted_by(|one, next| one > next));
+            assert!(kept[0] > 0.99 && kept[999] < 1e-4);
+        }
+    }
+
+    /// Without noise every span comes back to its words, whatever the coordinates.
+    #[test]
+    fn clean_spans_come_back() {
+        for preset in [Preset::Paper, Preset::Released] {
+            let geometry = Geometry::of(&Config::of(preset));
+            for words in 1..40 {
+                for left in 0..words {
+                    for right in left..words {
+                        let there = geometry.of_prediction(words, left, right);
+                        let back = geometry.words(geometry.shares(there), words);
+                        assert_eq!(back, [left, right], "{preset:?} {words}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// A perfect prediction at every step removes all noise.
+    #[test]
+    fn denoising_ends_at_what_is_predicted() {
+        let schedule = Schedule::new(Variance::Cosine, 1000);
+        let (signal, mut noise) = ([0.25, -0.5], Noise::new(3));
+        for eta in [0.0, 1.0] {
+            let mut span = noise.pair();
+            for (time, next) in schedule.times(50) {
+                if let Some(next) = next {
+                    span = schedule.denoised(span, signal, (time, next), eta, noise.pair());
+                }
+            }
+            for side in 0..2 {
+                assert!((span[side] - signal[side]).abs() < 0.15, "{eta} {span:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn noise_is_normal() {
+        let mut noise = Noise::new(7);
+        let values: Vec<f64> = noise.pairs(20_000).concat();
+        let count = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        let variance = values.iter().map(|value| value * value).sum::<f64>() / count;
+        let beyond = values.iter().filter(|value| value.abs() > 1.96).count() as f64 / count;
+        assert!(mean.abs() < 0.02 && (variance - 1.0).abs() < 0.03);
+        assert!((beyond - 0.05).abs() < 0.005, "{beyond}");
+    }
+}

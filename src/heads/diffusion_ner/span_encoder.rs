@@ -1,0 +1,154 @@
+//! Layers of the entity decoder that spans go through: attention to each other and to the words, and the pointers.
+
+use burn::module::{Initializer, Module};
+use burn::nn::{Dropout, DropoutConfig, LayerNorm, LayerNormConfig, Linear};
+use burn::tensor::activation::relu;
+use burn::tensor::{Device, Tensor};
+
+use crate::nn::activation::gelu;
+use crate::nn::attention::{Attention, Looked, zero_bias};
+
+/// Numbers of the fusion of spans with words that are made at once when there is no graph: without a limit a batch
+/// would need as many as spans · words · width for every sentence.
+const FUSED: usize = 1 << 22;
+
+/// Self-attention of spans, cross-attention to words, feed-forward; a norm after each.
+#[derive(Module, Debug)]
+pub struct SpanLayer {
+    /// Spans to spans.
+    pub self_attention: Attention,
+    /// After it.
+    pub self_norm: LayerNorm,
+    /// Spans to words.
+    pub cross_attention: Attention,
+    /// After it.
+    pub cross_norm: LayerNorm,
+    /// To the inner width.
+    pub inner: Linear,
+    /// Back.
+    pub outer: Linear,
+    /// After the feed-forward part.
+    pub feed_norm: LayerNorm,
+    dropout: Dropout,
+}
+
+impl SpanLayer {
+    pub(super) fn new(
+        width: usize,
+        heads: usize,
+        feed_forward: usize,
+        dropout: f64,
+        weights: &Initializer,
+        device: &Device,
+    ) -> Self {
+        let attention = || Attention::new(width, heads, dropout, weights, device);
+        let norm = || LayerNormConfig::new(width).init(device);
+        Self {
+            self_attention: attention(),
+            self_norm: norm(),
+            cross_attention: attention(),
+            cross_norm: norm(),
+            inner: zero_bias(width, feed_forward, weights, device),
+            outer: zero_bias(feed_forward, width, weights, device),
+            feed_norm: norm(),
+            dropout: DropoutConfig::new(dropout).init(),
+        }
+    }
+
+    /// [batch, spans, width]. `slots`, [1, spans, width], are added to queries and to the spans' keys; `bias` hides
+    /// padding words.
+    pub fn forward(
+        &self,
+        spans: Tensor<3>,
+        slots: Option<&Tensor<3>>,
+        words: &Looked,
+        bias: Option<&Tensor<4>>,
+    ) -> Tensor<3> {
+        let placed = |spans: &Tensor<3>| match slots {
+            Some(slots) => spans.clone() + slots.clone(),
+            None => spans.clone(),
+        };
+        let queries = placed(&spans);
+        let looked = self.self_attention.look(queries.clone(), spans.clone());
+        let found = self.self_attention.forward(queries, &looked, None);
+        let spans = self.self_norm.forward(spans + self.dropout.forward(found));
+        let found = self.cross_attention.forward(placed(&spans), words, bias);
+        let spans = self.cross_norm.forward(spans + self.dropout.forward(found));
+        let inner = relu(self.inner.forward(spans.clone()));
+        let outer = self.outer.forward(self.dropout.forward(inner));
+        self.feed_norm.forward(spans + self.dropout.forward(outer))
+    }
+}
+
+/// Two layers with a GELU between them.
+#[derive(Module, Debug)]
+pub struct TwoLayers {
+    /// First.
+    pub inner: Linear,
+    /// Second.
+    pub outer: Linear,
+}
+
+impl TwoLayers {
+    pub(super) fn new(width: usize, to: usize, weights: &Initializer, device: &Device) -> Self {
+        Self {
+            inner: zero_bias(width, width, weights, device),
+            outer: zero_bias(width, to, weights, device),
+        }
+    }
+
+    /// [.., width] to [.., outputs].
+    pub fn forward<const D: usize>(&self, input: Tensor<D>) -> Tensor<D> {
+        self.outer.forward(gelu(self.inner.forward(input)))
+    }
+}
+
+/// Scores every word as one boundary of every span.
+///
+/// The paper adds two linear images and reads the sum with two layers. The first of these is linear, too, and folds
+/// into the images; what is left is `output(ReLU(words + spans))`.
+#[derive(Module, Debug)]
+pub struct Pointer {
+    /// Words to the fusion.
+    pub words: Linear,
+    /// Spans to the fusion.
+    pub spans: Linear,
+    /// The fusion to a score.
+    pub output: Linear,
+}
+
+impl Pointer {
+    pub(super) fn new(width: usize, weights: &Initializer, device: &Device) -> Self {
+        Self {
+            words: zero_bias(width, width, weights, device),
+            spans: zero_bias(width, width, weights, device),
+            output: zero_bias(width, 1, weights, device),
+        }
+    }
+
+    /// [batch, spans, words] from spans, [batch, spans, width], and the words' images, [batch, words, width].
+    pub fn forward(&self, words: &Tensor<3>, spans: Tensor<3>) -> Tensor<3> {
+        let spans = self.spans.forward(spans);
+        let [batch, count, width] = spans.dims();
+        let length = words.dims()[1];
+        let step = (FUSED / (count * length * width)).max(1);
+        if step >= batch || spans.device().is_autodiff() {
+            return self.fuse(words.clone(), spans);
+        }
+        let parts = (0..batch).step_by(step).map(|first| {
+            let size = step.min(batch - first);
+            let part = |tensor: &Tensor<3>| tensor.clone().narrow(0, first, size);
+            self.fuse(part(words), part(&spans))
+        });
+        Tensor::cat(parts.collect(), 0)
+    }
+
+    fn fuse(&self, words: Tensor<3>, spans: Tensor<3>) -> Tensor<3> {
+        let [batch, length, width] = words.dims();
+        let count = spans.dims()[1];
+        let fused: Tensor<4> = words.unsqueeze_dim::<4>(1) + spans.unsqueeze_dim::<4>(2);
+        let fused = relu(fused).reshape([batch * count * length, width]);
+        let scores = self.output.forward(fused);
+        scores.reshape([batch, count, length])
+    }
+}

@@ -1,0 +1,212 @@
+//! Gold entities to noisy spans and what they should become.
+
+use super::config::{Config, Expansion, Output};
+use super::process::{Geometry, Noise, Pair, Schedule};
+use crate::text::{Labels, Sentence, outermost};
+
+/// A gold entity: its first and its last word, and its class, 1 + the number of its type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GoldEntity {
+    /// First word.
+    pub left: usize,
+    /// Last word.
+    pub right: usize,
+    /// 1 + the number of its type; 0 is none.
+    pub class: usize,
+}
+
+/// One sentence's noisy spans and its entities.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Target {
+    /// How noisy the spans are.
+    pub timestep: usize,
+    /// Boundaries of the noisy spans as shares of the sentence.
+    pub spans: Vec<Pair>,
+    /// What predictions are matched with; with `repeat_gold` as many as there are spans, or none.
+    pub entities: Vec<GoldEntity>,
+}
+
+/// The targets of a batch, one a sentence.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gold(pub Vec<Target>);
+
+impl Gold {
+    /// Draws a timestep and noise for each sentence.
+    pub fn new(config: &Config, labels: &Labels, sentences: &[&Sentence], seed: u64) -> Self {
+        let schedule = Schedule::new(config.variance, config.timesteps);
+        let mut noise = Noise::new(seed);
+        let target = |sentence: &&Sentence| {
+            let entities = entities(config, labels, sentence);
+            let mut timestep = noise.below(config.timesteps);
+            if noise.share() < config.pure_noise {
+                timestep = config.timesteps - 1;
+            }
+            let signals = signals(config, sentence.len(), &entities, || noise.pair());
+            let noises = noise.pairs(signals.len());
+            Target {
+                timestep,
+                spans: noisy(config, &schedule, &signals, timestep, &noises),
+                entities,
+            }
+        };
+        Self(sentences.iter().map(target).collect())
+    }
+}
+
+/// The entities a sentence is matched with, in the corpus's order.
+pub fn entities(config: &Config, labels: &Labels, sentence: &Sentence) -> Vec<GoldEntity> {
+    let flat;
+    let list = match config.output {
+        Output::Flat => {
+            flat = outermost(&sentence.entities);
+            &flat
+        }
+        Output::All | Output::Nested => &sentence.entities,
+    };
+    let mut once: Vec<GoldEntity> = Vec::new();
+    for entity in list {
+        let Some(label) = labels.index(&entity.label) else {
+            continue;
+        };
+        let entity = GoldEntity {
+            left: entity.span.start,
+            right: entity.span.end - 1,
+            class: 1 + label,
+        };
+        if !once.contains(&entity) {
+            once.push(entity);
+        }
+    }
+    match config.repeat_gold && !once.is_empty() {
+        true => once.into_iter().cycle().take(config.spans).collect(),
+        false => once,
+    }
+}
+
+/// K spans before any noise: the entities, then what `expansion` says. A sentence without entities has its whole self
+/// as the first.
+pub fn signals(
+    config: &Config,
+    words: usize,
+    entities: &[GoldEntity],
+    mut random: impl FnMut() -> Pair,
+) -> Vec<Pair> {
+    let geometry = Geometry::of(config);
+    let mut signals: Vec<Pair> = entities
+        .iter()
+        .take(config.spans)
+        .map(|entity| geometry.of_entity(words, entity.left, entity.right))
+        .collect();
+    if signals.is_empty() {
+        signals.push(geometry.signal([0.0, 1.0]));
+    }
+    let own = signals.len();
+    while signals.len() < config.spans {
+        signals.push(match config.expansion {
+            Expansion::Repeat => signals[signals.len() % own],
+            Expansion::Random => geometry.signal(geometry.random(random())),
+        });
+    }
+    signals
+}
+
+/// The spans at a timestep, as shares of the sentence.
+pub fn noisy(
+    config: &Config,
+    schedule: &Schedule,
+    signals: &[Pair],
+    timestep: usize,
+    noises: &[Pair],
+) -> Vec<Pair> {
+    let geometry = Geometry::of(config);
+    signals
+        .iter()
+        .zip(noises)
+        .map(|(signal, noise)| geometry.shares(schedule.noisy(*signal, timestep, *noise)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::config::Preset;
+    use super::*;
+    use crate::text::Entity;
+
+    fn sentence() -> Sentence {
+        let mut sentence = Sentence::from_words(["a", "b", "c", "d"]);
+        sentence.entities = vec![
+            Entity::new(0, 3, "X"),
+            Entity::new(1, 2, "Y"),
+            Entity::new(0, 3, "X"),
+            Entity::new(2, 3, "unknown"),
+        ];
+        sentence
+    }
+
+    #[test]
+    fn gold_is_repeated_only_when_asked() {
+        let labels = Labels::new(["X", "Y"]);
+        let outer = GoldEntity {
+            left: 0,
+            right: 2,
+            class: 1,
+        };
+        let inner = GoldEntity {
+            left: 1,
+            right: 1,
+            class: 2,
+        };
+        let paper = Config::of(Preset::Paper);
+        assert_eq!(entities(&paper, &labels, &sentence()), [outer, inner]);
+        let released = Config {
+            spans: 5,
+            ..Config::of(Preset::Released)
+        };
+        let repeated = entities(&released, &labels, &sentence());
+        assert_eq!(repeated, [outer, inner, outer, inner, outer]);
+        let flat = Config {
+            output: Output::Flat,
+            ..paper
+        };
+        assert_eq!(entities(&flat, &labels, &sentence()), [outer]);
+    }
+
+    #[test]
+    fn every_sentence_has_as_many_spans() {
+        let labels = Labels::new(["X", "Y"]);
+        let empty = Sentence::default();
+        let plain = Sentence::from_words(["a"]);
+        for preset in [Preset::Paper, Preset::Released] {
+            for expansion in [Expansion::Repeat, Expansion::Random] {
+                for spans in [1, 7] {
+                    let config = Config {
+                        expansion,
+                        spans,
+                        ..Config::of(preset)
+                    };
+                    let sentences = [&sentence(), &empty, &plain];
+                    let gold = Gold::new(&config, &labels, &sentences, 5);
+                    assert_eq!(gold, Gold::new(&config, &labels, &sentences, 5));
+                    assert_ne!(gold, Gold::new(&config, &labels, &sentences, 6));
+                    for target in &gold.0 {
+                        assert_eq!(target.spans.len(), spans);
+                        let shares = target.spans.concat();
+                        assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn pure_noise_is_the_last_timestep() {
+        let config = Config {
+            pure_noise: 1.0,
+            ..Config::default()
+        };
+        let sentences = vec![sentence(); 20];
+        let sentences: Vec<&Sentence> = sentences.iter().collect();
+        let gold = Gold::new(&config, &Labels::new(["X"]), &sentences, 1);
+        assert!(gold.0.iter().all(|target| target.timestep == 999));
+    }
+}
