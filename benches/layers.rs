@@ -1,28 +1,106 @@
-//! The hot layers of a training step, each alone: `cargo bench`.
+//! The hot layers of a training step, each alone, as kernels and as plain operations: `cargo bench`.
 
+use burn::module::Module;
 use burn::tensor::{Device, Distribution, Tensor};
 use criterion::{Criterion, criterion_group, criterion_main};
 use nerzoo::encoder::WordStates;
+use nerzoo::encoder::transformer::{Activation, Family, Transformer, TransformerConfig};
 use nerzoo::heads::Head;
 use nerzoo::heads::seq_ner::{Config, Decoder, Gold, SeqNer};
+use nerzoo::nn::bilstm::BiLstm;
+use nerzoo::nn::{fused, rows};
 use nerzoo::text::Labels;
 
 const BATCH: usize = 16;
 const WORDS: usize = 32;
 const WIDTH: usize = 384;
 
+fn random<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
+    Tensor::random(shape, Distribution::Normal(0.0, 1.0), device)
+}
+
 fn states(device: &Device) -> WordStates {
     device.seed(1);
     WordStates {
         prompts: None,
-        words: Tensor::random(
-            [BATCH, WORDS, WIDTH],
-            Distribution::Normal(0.0, 1.0),
-            device,
-        ),
+        words: random([BATCH, WORDS, WIDTH], device),
         sentence: Tensor::zeros([BATCH, WIDTH], device),
         lengths: (0..BATCH).map(|row| WORDS - row % 5).collect(),
     }
+}
+
+/// Both ways, with a graph and without.
+fn both(criterion: &mut Criterion, name: &str, mut run: impl FnMut(&Device) -> Tensor<1>) {
+    for (kind, on) in [("kernel", true), ("plain", false)] {
+        fused::set(on);
+        let device = Device::flex();
+        criterion.bench_function(&format!("{name}, {kind}, forward"), |bencher| {
+            bencher.iter(|| run(&device).into_data());
+        });
+        let device = device.autodiff();
+        criterion.bench_function(&format!("{name}, {kind}, with gradient"), |bencher| {
+            bencher.iter(|| run(&device).backward());
+        });
+    }
+    fused::set(true);
+}
+
+/// A MiniLM's embeddings and one of its layers: attention, norms, GELU.
+fn transformer(criterion: &mut Criterion) {
+    let config = TransformerConfig {
+        family: Family::Bert,
+        vocabulary: 3000,
+        embedding_width: WIDTH,
+        width: WIDTH,
+        layers: 1,
+        heads: 12,
+        feed_forward: 4 * WIDTH,
+        positions: 128,
+        token_types: 2,
+        padding: 0,
+        norm_epsilon: 1e-12,
+        dropout: 0.1,
+        attention_dropout: 0.1,
+        activation: Activation::Gelu,
+    };
+    let trained = config.init(&Device::flex().autodiff());
+    let plain = trained.valid();
+    let ids: Vec<i32> = (0..BATCH * WORDS).map(|i| (i * i % 3000) as i32).collect();
+    let lengths: Vec<usize> = (0..BATCH).map(|row| WORDS - row % 9).collect();
+    both(criterion, "transformer layer", |device| {
+        let model: &Transformer = if device.is_autodiff() {
+            &trained
+        } else {
+            &plain
+        };
+        model.forward(&ids, &lengths, None, 1).states.sum()
+    });
+}
+
+/// The size three of the papers have: 384 to twice 256.
+fn bilstm(criterion: &mut Criterion) {
+    let lengths = [WORDS; 8];
+    let device = Device::flex().autodiff();
+    let trained = BiLstm::new(WIDTH, 256, &device);
+    let plain = trained.valid();
+    let input = random([8, WORDS, WIDTH], &device);
+    both(criterion, "BiLSTM", |device| match device.is_autodiff() {
+        true => trained.forward(input.clone(), &lengths).sum(),
+        false => plain.forward(input.clone().inner(), &lengths).sum(),
+    });
+}
+
+/// Looking up and the embedding's gradient.
+fn picking(criterion: &mut Criterion) {
+    let table = random([30_000, WIDTH], &Device::flex());
+    let places: Vec<usize> = (0..BATCH * WORDS).map(|i| i * i % 30_000).collect();
+    both(criterion, "picking rows", |device| {
+        let table = match device.is_autodiff() {
+            true => Tensor::from_inner(table.clone()).require_grad(),
+            false => table.clone(),
+        };
+        rows::pick(table, places.clone()).sum()
+    });
 }
 
 /// Loss with its gradient, and decoding, of the tagger with each decoder.
@@ -55,5 +133,5 @@ fn tagger(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, tagger);
+criterion_group!(benches, transformer, bilstm, picking, tagger);
 criterion_main!(benches);

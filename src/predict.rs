@@ -1,6 +1,7 @@
 //! Using a model: length-sorted batches in, mentions out, in the order asked.
 
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 
 use crate::encoder::EncoderConfig;
 use crate::encoder::batch::PieceBatch;
@@ -16,6 +17,12 @@ const PIECES_PER_BATCH: usize = 4096;
 
 /// Sentences a prediction batch may hold.
 const SENTENCES_PER_BATCH: usize = 64;
+
+/// Sentences that are sorted by length together.
+const SORTED_TOGETHER: usize = 2048;
+
+/// Batches laid out ahead.
+const AHEAD: usize = 2;
 
 /// The one thing evaluate, predict and analyse know about a model.
 pub trait Tagger: Send + Sync {
@@ -63,40 +70,60 @@ impl<H: Head> ModelTagger<H> {
         }
     }
 
-    /// Batches of similar length: at most `SENTENCES_PER_BATCH` sentences and `PIECES_PER_BATCH` pieces each.
-    fn plan(&self, encoded: &[Encoded]) -> Vec<Vec<usize>> {
-        let mut order: Vec<usize> = (0..encoded.len()).collect();
-        order.sort_by_key(|index| encoded[*index].pieces());
-        let mut batches: Vec<Vec<usize>> = Vec::new();
-        for index in order {
-            let pieces = encoded[index].pieces() + 2;
-            match batches.last_mut() {
-                Some(batch)
-                    if batch.len() < SENTENCES_PER_BATCH
-                        && (batch.len() + 1) * pieces <= PIECES_PER_BATCH =>
-                {
-                    batch.push(index);
-                }
-                _ => batches.push(vec![index]),
-            }
-        }
-        batches
-    }
-
-    /// Calls with the places of a batch's sentences and its pieces, batch after batch.
+    /// Calls with the places of a batch's sentences and its pieces, batch after batch. Sentences are cut into pieces by
+    /// a thread of its own while the batches before are with the model.
     fn each_batch(&self, sentences: &[Sentence], mut call: impl FnMut(&[usize], &PieceBatch)) {
-        let encoded = self.pieces.encode_with(sentences, self.encoder.context > 0);
         let prompts = (self.model.head.prompt()).map_or(0, |prompt| prompt.dims()[0]);
         let window = self.encoder.transformer.window().saturating_sub(prompts);
-        for batch in self.plan(&encoded) {
-            let rows: Vec<&Encoded> = batch.iter().map(|index| &encoded[*index]).collect();
-            let pieces = PieceBatch::new(&rows, &self.pieces, window, self.encoder.overlap);
-            let chosen: Vec<&Sentence> = batch.iter().map(|index| &sentences[*index]).collect();
-            let lookup = self.lookup.as_ref();
-            let features = lookup.map(|lookup| lookup.batch(&chosen, pieces.words));
-            call(&batch, &pieces.with_features(features));
+        let Self {
+            pieces,
+            encoder,
+            lookup,
+            ..
+        } = self;
+        let (sender, receiver) = sync_channel(AHEAD);
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for (number, part) in sentences.chunks(SORTED_TOGETHER).enumerate() {
+                    let encoded = pieces.encode_with(part, encoder.context > 0);
+                    for batch in plan(&encoded) {
+                        let rows: Vec<&Encoded> = batch.iter().map(|i| &encoded[*i]).collect();
+                        let chosen: Vec<&Sentence> = batch.iter().map(|i| &part[*i]).collect();
+                        let laid = PieceBatch::new(&rows, pieces, window, encoder.overlap);
+                        let features = (lookup.as_ref()).map(|of| of.batch(&chosen, laid.words));
+                        let first = number * SORTED_TOGETHER;
+                        let places: Vec<usize> = batch.iter().map(|i| first + i).collect();
+                        if sender.send((places, laid.with_features(features))).is_err() {
+                            return;
+                        }
+                    }
+                }
+            });
+            for (places, pieces) in receiver {
+                call(&places, &pieces);
+            }
+        });
+    }
+}
+
+/// Batches of similar length: at most `SENTENCES_PER_BATCH` sentences and `PIECES_PER_BATCH` pieces each.
+fn plan(encoded: &[Encoded]) -> Vec<Vec<usize>> {
+    let mut order: Vec<usize> = (0..encoded.len()).collect();
+    order.sort_by_key(|index| encoded[*index].pieces());
+    let mut batches: Vec<Vec<usize>> = Vec::new();
+    for index in order {
+        let pieces = encoded[index].pieces() + 2;
+        match batches.last_mut() {
+            Some(batch)
+                if batch.len() < SENTENCES_PER_BATCH
+                    && (batch.len() + 1) * pieces <= PIECES_PER_BATCH =>
+            {
+                batch.push(index);
+            }
+            _ => batches.push(vec![index]),
         }
     }
+    batches
 }
 
 impl<H: Head> Tagger for ModelTagger<H> {

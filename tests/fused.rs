@@ -1,16 +1,21 @@
 //! Kernels against the plain operations they stand for: the same values, the same gradients, whatever the threads.
 
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard};
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Distribution, Gradients, Int, Tensor};
+use burn::train::Interrupter;
 use nerzoo::encoder::batch::PieceBatch;
 use nerzoo::encoder::pieces::{Encoded, Pieces};
 use nerzoo::encoder::{EncoderConfig, Layers, Pooling, Scratch};
+use nerzoo::heads::zoo;
 use nerzoo::nn::bilstm::BiLstm;
 use nerzoo::nn::fused;
 use nerzoo::nn::host::floats;
 use nerzoo::text::Sentence;
+use nerzoo::train::launch::Launch;
+use nerzoo::train::recipe::Recipe;
 
 /// The switch is the process's, so one test at a time.
 fn alone() -> MutexGuard<'static, ()> {
@@ -183,5 +188,65 @@ fn threads_change_no_bit() {
     let one = run(1);
     for threads in [2, 4] {
         assert!(one == run(threads), "{threads} threads");
+    }
+}
+
+/// One epoch a step, so that the curves hold every step's loss.
+#[test]
+fn fifty_steps_lose_the_same() {
+    let _alone = alone();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = tempfile::tempdir().unwrap();
+    let run = |on: bool| {
+        fused::set(on);
+        let text = format!(
+            r#"
+            [data]
+            train = ["{}"]
+            limit = 16
+            [encoder.scratch]
+            vocabulary = 200
+            width = 32
+            heads = 2
+            feed_forward = 64
+            dropout = 0.0
+            [head]
+            name = "bopn"
+            preset = "released"
+            lstm_width = 32
+            lstm_dropout = 0.0
+            biaffine_width = 16
+            biaffine_dropout = 0.0
+            convolution_dropout = 0.0
+            [train]
+            epochs = 50
+            batch = 16
+            learning_rate = 1e-3
+            "#,
+            root.join("datasets/quickstart/train.jsonl").display()
+        );
+        let launch = Launch {
+            recipe: Recipe::parse(&text, "the test's recipe", &[]).unwrap(),
+            out: folder.path().join(if on { "kernels" } else { "plain" }),
+            resume: false,
+            device: Device::flex(),
+            roots: Vec::new(),
+            plain: true,
+            silent: true,
+            command: "a test".into(),
+            interrupter: Interrupter::new(),
+        };
+        let finished = (zoo::find("bopn").unwrap().train)(&launch).unwrap();
+        let points = finished.state.curves.points;
+        points
+            .iter()
+            .map(|point| point.train_loss)
+            .collect::<Vec<f64>>()
+    };
+    let (plain, fast) = (run(false), run(true));
+    assert_eq!(plain.len(), 50);
+    assert!(plain[49] < 0.5 * plain[0], "{plain:?}");
+    for (step, (plain, fast)) in plain.iter().zip(&fast).enumerate() {
+        assert!((plain - fast).abs() < 1e-4, "step {step}: {plain} {fast}");
     }
 }

@@ -65,6 +65,8 @@ pub struct Kitchen<H: Head> {
     pub batch: usize,
     /// Batches sorted by length together.
     pub bucket: usize,
+    /// Pieces a batch at most, padding included, instead of a number of sentences; 0 for no such limit.
+    pub tokens: usize,
     /// Seed of the run.
     pub seed: u64,
     /// Epochs with the encoder frozen.
@@ -73,8 +75,32 @@ pub struct Kitchen<H: Head> {
 
 impl<H: Head> Kitchen<H> {
     /// Number of batches of an epoch.
-    pub fn batches(&self) -> usize {
-        self.corpus.sentences.len().div_ceil(self.batch)
+    pub fn batches(&self, epoch: usize) -> usize {
+        match self.tokens {
+            0 => self.corpus.sentences.len().div_ceil(self.batch),
+            _ => self.plan(epoch).len(),
+        }
+    }
+
+    /// Batches of all epochs before this one.
+    pub fn batches_before(&self, epoch: usize) -> usize {
+        (1..epoch).map(|epoch| self.batches(epoch)).sum()
+    }
+
+    /// Share of padding among the pieces of an epoch, were its rows as long as the longest of their batch.
+    pub fn padding(&self, epoch: usize) -> f64 {
+        let (mut all, mut real) = (0, 0);
+        for batch in self.plan(epoch) {
+            let lengths = batch.iter().map(|index| self.pieces_of(*index));
+            all += batch.len() * lengths.clone().max().unwrap_or(0);
+            real += lengths.sum::<usize>();
+        }
+        1.0 - real as f64 / all.max(1) as f64
+    }
+
+    /// Pieces of a sentence's row, the special ones included.
+    fn pieces_of(&self, index: usize) -> usize {
+        (self.corpus.encoded[index].pieces() + 2).min(self.window)
     }
 
     /// The batches of an epoch as lists of sentences. Epoch 0 is for evaluation: sorted by length, unshuffled.
@@ -83,7 +109,7 @@ impl<H: Head> Kitchen<H> {
         let length = |index: &usize| self.corpus.encoded[*index].pieces();
         if epoch == 0 {
             order.sort_by_key(length);
-            return order.chunks(self.batch).map(<[usize]>::to_vec).collect();
+            return self.cut(&order);
         }
         let mut random = ChaCha8Rng::seed_from_u64(mix(self.seed, epoch as u64));
         order.shuffle(&mut random);
@@ -91,12 +117,30 @@ impl<H: Head> Kitchen<H> {
             .chunks_mut(self.batch * self.bucket.max(1))
             .flat_map(|pool| {
                 pool.sort_by_key(length);
-                pool.chunks(self.batch)
-                    .map(<[usize]>::to_vec)
-                    .collect::<Vec<_>>()
+                self.cut(pool)
             })
             .collect();
         batches.shuffle(&mut random);
+        batches
+    }
+
+    /// Sentences in order of length, cut into batches.
+    fn cut(&self, order: &[usize]) -> Vec<Vec<usize>> {
+        if self.tokens == 0 {
+            return order.chunks(self.batch).map(<[usize]>::to_vec).collect();
+        }
+        let mut batches: Vec<Vec<usize>> = Vec::new();
+        let mut longest = 0;
+        for index in order.iter().copied() {
+            longest = longest.max(self.pieces_of(index));
+            match batches.last_mut() {
+                Some(batch) if (batch.len() + 1) * longest <= self.tokens => batch.push(index),
+                _ => {
+                    longest = self.pieces_of(index);
+                    batches.push(vec![index]);
+                }
+            }
+        }
         batches
     }
 
@@ -235,6 +279,7 @@ impl<H: Head> DataLoader<Batch<H::Gold>> for Loader<H> {
             labels: kitchen.labels.clone(),
             batch: kitchen.batch,
             bucket: kitchen.bucket,
+            tokens: kitchen.tokens,
             seed: kitchen.seed,
             freeze_encoder: kitchen.freeze_encoder,
         })))
@@ -246,7 +291,7 @@ mod tests {
     use super::*;
     use crate::heads::seq_ner::SeqNer;
 
-    fn loader() -> Loader<SeqNer> {
+    fn loader(tokens: usize) -> Loader<SeqNer> {
         let sentences: Vec<Sentence> = (0..103)
             .map(|index| Sentence::from_words((0..index % 17).map(|word| format!("w{word}"))))
             .collect();
@@ -264,6 +309,7 @@ mod tests {
             labels: Labels::new(["X"]),
             batch: 8,
             bucket: 32,
+            tokens,
             seed: 3,
             freeze_encoder: 1,
         }))
@@ -278,7 +324,7 @@ mod tests {
 
     #[test]
     fn epochs_differ_but_repeat_and_can_be_entered_midway() {
-        let loader = loader();
+        let loader = loader(0);
         loader.seek(1, 0);
         let first = order(&loader);
         assert_eq!(first, order(&loader));
@@ -293,7 +339,7 @@ mod tests {
 
     #[test]
     fn buckets_keep_padding_small() {
-        let loader = loader();
+        let loader = loader(0);
         loader.seek(1, 0);
         let (mut share, mut count) = (0.0, 0.0);
         for batch in loader.iter() {
@@ -303,5 +349,28 @@ mod tests {
             count += 1.0;
         }
         assert!(share / count < 0.1, "{}", share / count);
+        assert!(loader.kitchen().padding(1) < 0.1);
+    }
+
+    #[test]
+    fn a_budget_of_pieces_holds_and_loses_no_sentence() {
+        let loader = loader(64);
+        for epoch in [0, 1, 2] {
+            loader.seek(epoch, 0);
+            let batches: Vec<Batch<_>> = loader.iter().map(Result::unwrap).collect();
+            assert_eq!(batches.len(), loader.kitchen().batches(epoch));
+            let pieces = batches.iter().map(|batch| batch.pieces.ids.len());
+            assert!(pieces.max().unwrap() <= 64);
+            let mut all: Vec<usize> = batches.iter().flat_map(|b| b.sentences.clone()).collect();
+            all.sort_unstable();
+            assert_eq!(all, (0..103).collect::<Vec<_>>());
+            // Short sentences share a batch with more others than long ones.
+            assert!(batches.iter().map(|batch| batch.sentences.len()).max() > Some(8));
+        }
+        let before = loader.kitchen().batches_before(3);
+        assert_eq!(
+            before,
+            loader.kitchen().batches(1) + loader.kitchen().batches(2)
+        );
     }
 }

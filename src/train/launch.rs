@@ -152,9 +152,13 @@ impl<H: Head> Run<H> {
         let train = Loader::new(Arc::new(self.kitchen(&self.corpus.train, settings.batch)));
         let valid = Loader::new(Arc::new(self.kitchen(&self.corpus.dev, 2 * settings.batch)));
         self.describe(launch, &model, &train);
-        let batches = train.kitchen().batches();
+        let batches: Vec<usize> = (1..=settings.epochs)
+            .map(|epoch| train.kitchen().batches(epoch))
+            .collect();
         let (optimizer, scale) = optimizer(settings);
-        let steps = settings.epochs * batches.div_ceil(settings.accumulate);
+        let each = batches.iter();
+        let steps = each.map(|batches| batches.div_ceil(settings.accumulate));
+        let steps = steps.sum();
         let learner = Learner::new(model, optimizer, scheduler(settings, steps));
         let checkpoints = Checkpoints::open(&launch.out)?;
         let strategy = Arc::new(ExactTraining {
@@ -169,7 +173,6 @@ impl<H: Head> Run<H> {
             reporter: Mutex::new(Reporter::new(
                 launch.silent || !launch.plain,
                 settings.report_seconds,
-                settings.epochs,
                 batches,
             )),
             plain: launch.plain || launch.silent,
@@ -234,9 +237,10 @@ impl<H: Head> Run<H> {
             );
         }
         println!(
-            "{} parameters, {} batches an epoch, run folder {}",
+            "{} parameters, {} batches an epoch ({:.1} % of their pieces would be padding), run folder {}",
             burn::module::Module::num_params(model),
-            train.kitchen().batches(),
+            train.kitchen().batches(1),
+            100.0 * train.kitchen().padding(1),
             launch.out.display()
         );
     }

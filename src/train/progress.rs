@@ -17,19 +17,17 @@ pub struct Reporter {
     silent: bool,
     every: Duration,
     last: Instant,
-    epochs: usize,
-    batches: usize,
+    batches: Vec<usize>,
     sentences_since: usize,
 }
 
 impl Reporter {
-    /// A reporter for a run of `epochs` times `batches`; a silent one says nothing.
-    pub fn new(silent: bool, seconds: f64, epochs: usize, batches: usize) -> Self {
+    /// A reporter for a run of epochs of so many `batches`; a silent one says nothing.
+    pub fn new(silent: bool, seconds: f64, batches: Vec<usize>) -> Self {
         Self {
             silent,
             every: Duration::from_secs_f64(seconds.max(0.0)),
             last: Instant::now(),
-            epochs,
             batches,
             sentences_since: 0,
         }
@@ -42,8 +40,8 @@ impl Reporter {
         if self.silent || elapsed < self.every {
             return;
         }
-        let done = (state.epoch - 1) * self.batches + state.batch;
-        let left = (self.epochs * self.batches).saturating_sub(done);
+        let done = self.batches[..state.epoch - 1].iter().sum::<usize>() + state.batch;
+        let left = self.batches.iter().sum::<usize>().saturating_sub(done);
         let eta = state.seconds / done.max(1) as f64 * left as f64;
         let f1 = match state.curves.best().and_then(|best| best.dev_f1) {
             Some(f1) => format!("  best dev F1 {:.2}", 100.0 * f1),
@@ -52,9 +50,9 @@ impl Reporter {
         println!(
             "epoch {}/{}  batch {}/{}  loss {:.4}{f1}  {:.1} sentences/s  rate {rate:.2e}  ETA {}",
             state.epoch,
-            self.epochs,
+            self.batches.len(),
             state.batch,
-            self.batches,
+            self.batches[state.epoch - 1],
             state.loss_sum / state.loss_sentences.max(1) as f64,
             self.sentences_since as f64 / elapsed.as_secs_f64().max(1e-9),
             clock(eta),
@@ -94,7 +92,7 @@ impl Reporter {
         println!(
             "epoch {}/{} done in {}  train loss {:.4}{dev}{other}",
             point.epoch,
-            self.epochs,
+            self.batches.len(),
             clock(point.seconds),
             point.train_loss,
         );

@@ -136,6 +136,9 @@ pub struct Train {
     /// So many batches of random sentences are sorted by length together before they are cut: more means less
     /// padding, but batches of short sentences teach less a step. 1 for no sorting.
     pub bucket: usize,
+    /// Pieces a batch at most, padding included: as many sentences as fit, instead of `batch` of them, which then only
+    /// says how many are sorted together. 0 for no such limit.
+    pub tokens_per_batch: usize,
     /// Batches whose gradients are averaged into one step.
     pub accumulate: usize,
     /// Highest learning rate.
@@ -174,6 +177,7 @@ impl Default for Train {
             epochs: 20,
             batch: 16,
             bucket: 8,
+            tokens_per_batch: 0,
             accumulate: 1,
             learning_rate: 5e-5,
             head_learning_rate: None,

@@ -172,6 +172,7 @@ impl<H: Head> Run<H> {
             labels: self.corpus.labels.clone(),
             batch,
             bucket: self.recipe.train.bucket,
+            tokens: self.recipe.train.tokens_per_batch,
             seed: self.recipe.train.seed,
             freeze_encoder: self.recipe.train.freeze_encoder,
         }

@@ -171,7 +171,8 @@ impl<H: Head> Session<'_, H> {
     fn train_epoch(&mut self, train: &TrainLoader<Recognizer<H>>) {
         let settings = self.settings;
         let epoch = self.state.epoch;
-        let per_epoch = settings.loader.kitchen().batches();
+        let per_epoch = settings.loader.kitchen().batches(epoch);
+        let before = settings.loader.kitchen().batches_before(epoch);
         settings.loader.seek(epoch, self.state.batch);
         let mut gradients = GradientsAccumulator::new();
         let mut gathered = 0;
@@ -181,7 +182,7 @@ impl<H: Head> Session<'_, H> {
                 Ok(batch) => batch,
                 Err(problem) => return self.interrupter.fail(problem),
             };
-            let number = (epoch - 1) * per_epoch + self.state.batch;
+            let number = before + self.state.batch;
             settings
                 .device
                 .seed(mix(settings.train.seed, number as u64));

@@ -378,6 +378,7 @@ fn pieces(fixture: &Fixture) -> PieceBatch {
         words,
         first_piece: places.collect(),
         piece_count: counts.map(|count| count.max(1)).collect(),
+        features: None,
     }
 }
 
