@@ -128,8 +128,6 @@ pub struct Config {
     /// Repeat the gold entities up to K before the matching, so that every span has one (released). Otherwise those
     /// without one learn that they are none (paper).
     pub repeat_gold: bool,
-    /// Share of sentences that are trained on from pure noise, as prediction begins, whatever timestep is drawn: 0.
-    pub pure_noise: f64,
     /// Layers of the BiLSTM.
     pub lstm_layers: usize,
     /// `mean` (paper) or `ends` (released, but for GENIA).
@@ -194,7 +192,6 @@ impl Config {
             },
             expansion: Expansion::Random,
             repeat_gold: released,
-            pure_noise: 0.0,
             lstm_layers: 2,
             features: match preset {
                 Preset::Paper => Features::Mean,
@@ -252,9 +249,8 @@ impl Config {
         if !(0.0..1.0).contains(&self.dropout) {
             return Err(format!("dropout = {} is not in 0..1", self.dropout));
         }
-        let shares = [("eta", self.eta), ("pure_noise", self.pure_noise)];
-        if let Some((name, share)) = shares.iter().find(|(_, s)| !(0.0..=1.0).contains(s)) {
-            return Err(format!("{name} = {share} is not between 0 and 1"));
+        if !(0.0..=1.0).contains(&self.eta) {
+            return Err(format!("eta = {} is not between 0 and 1", self.eta));
         }
         if !(self.scale > 0.0 && self.scale.is_finite()) {
             return Err(format!("scale = {} is not above 0", self.scale));

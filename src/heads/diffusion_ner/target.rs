@@ -37,10 +37,7 @@ impl Gold {
         let mut noise = Noise::new(seed);
         let target = |sentence: &&Sentence| {
             let entities = entities(config, labels, sentence);
-            let mut timestep = noise.below(config.timesteps);
-            if noise.share() < config.pure_noise {
-                timestep = config.timesteps - 1;
-            }
+            let timestep = noise.below(config.timesteps);
             let signals = signals(config, sentence.len(), &entities, || noise.pair());
             let noises = noise.pairs(signals.len());
             Target {
@@ -196,17 +193,5 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn pure_noise_is_the_last_timestep() {
-        let config = Config {
-            pure_noise: 1.0,
-            ..Config::default()
-        };
-        let sentences = vec![sentence(); 20];
-        let sentences: Vec<&Sentence> = sentences.iter().collect();
-        let gold = Gold::new(&config, &Labels::new(["X"]), &sentences, 1);
-        assert!(gold.0.iter().all(|target| target.timestep == 999));
     }
 }
