@@ -74,7 +74,7 @@ fn variants(head: &str) -> Vec<Vec<String>> {
                 "head",
                 &[
                     "head.preset=paper",
-                    "head.none_weight=0.1",
+                    "head.none_weight=0.05",
                     "head.loss_types=3.0",
                     "head.threshold=1.5",
                     "head.steps=2",
@@ -93,7 +93,7 @@ fn variants(head: &str) -> Vec<Vec<String>> {
 
 /// DiffusionNER in a size for eight sentences.
 fn diffusion(table: &str, sets: &[&str]) -> Vec<String> {
-    let small = ["spans=12", "heads=4", "feed_forward=64", "dropout=0.0"];
+    let small = ["spans=24", "heads=4", "feed_forward=64", "dropout=0.0"];
     let small = small.iter().map(|set| format!("{table}.{set}"));
     small
         .chain(sets.iter().map(|set| set.to_string()))
