@@ -176,7 +176,7 @@ fn rows_back(sum: &mut [f32], keep: f32, gradient: &[f32], weight: &[f32], to: u
 }
 
 /// Cuts rows at the sequences' borders.
-fn split<'a>(mut rows: &'a mut [f32], sizes: impl Iterator<Item = usize>) -> Vec<&'a mut [f32]> {
+fn split(mut rows: &mut [f32], sizes: impl Iterator<Item = usize>) -> Vec<&mut [f32]> {
     let mut parts = Vec::new();
     for size in sizes {
         let (part, rest) = rows.split_at_mut(size);
@@ -332,7 +332,7 @@ impl Kernel for Layer {
             self.epsilon,
             norm::residual(inputs[OUTER + 1], &middle, rule(2)),
         );
-        let saved = keep.then(|| Saved {
+        let saved = keep.then_some(Saved {
             query,
             key,
             value,

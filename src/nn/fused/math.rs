@@ -34,7 +34,7 @@ pub fn erf(x: f32) -> f32 {
     over = over * square - 2.101_024e-6;
     over = over * square - 5.692_506_4e-5;
     over = over * square - 7.349_906_3e-4;
-    over = over * square - 2.954_599_8e-3;
+    over = over * square - 2.954_6e-3;
     over = over * square - 1.609_603_3e-2;
     let mut under = -1.456_607_2e-5;
     under = under * square - 2.133_740_6e-4;
