@@ -4,6 +4,7 @@ pub mod bopn;
 pub mod bundle;
 pub mod diffusion_ner;
 pub mod locate_label;
+pub mod preset;
 pub mod seq_ner;
 pub mod span_ner;
 pub mod zoo;

@@ -2,18 +2,9 @@
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Map, Value};
 
-/// Which of the two descriptions of DiffusionNER the defaults follow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Preset {
-    /// The text of the paper.
-    #[default]
-    Paper,
-    /// The authors' program.
-    Released,
-}
+pub use crate::heads::preset::Preset;
+use crate::heads::preset::filled;
 
 /// How the noise grows over the timesteps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -288,15 +279,7 @@ impl Serialize for Config {
 impl<'de> Deserialize<'de> for Config {
     /// What is not given comes from the preset, so the preset has to be read first.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let given = Map::<String, Value>::deserialize(deserializer)?;
-        let preset = match given.get("preset") {
-            Some(preset) => Preset::deserialize(preset).map_err(D::Error::custom)?,
-            None => Preset::default(),
-        };
-        let mut knobs = serde_json::to_value(Self::of(preset)).map_err(D::Error::custom)?;
-        if let Some(knobs) = knobs.as_object_mut() {
-            knobs.extend(given);
-        }
+        let knobs = filled(deserializer, Self::of)?;
         let config = Self::deserialize(knobs).map_err(D::Error::custom)?;
         config.checked().map_err(D::Error::custom)
     }
