@@ -4,11 +4,10 @@ mod common;
 
 use std::path::Path;
 
-use burn::train::Interrupter;
 use nerzoo::data::{Format, Scheme, link_context, write};
 use nerzoo::heads::zoo::{self, ZOO};
 use nerzoo::text::{Entity, Mention, Sentence};
-use nerzoo::train::launch::{Finished, Launch};
+use nerzoo::train::launch::Finished;
 use nerzoo::train::recipe::Recipe;
 use safetensors::SafeTensors;
 
@@ -81,17 +80,8 @@ fn recipe(head: &str, sets: &[&str], folder: &Path) -> Recipe {
 }
 
 fn train(head: &str, sets: &[&str], folder: &Path) -> Finished {
-    let launch = Launch {
-        recipe: recipe(head, sets, folder),
-        out: folder.join("run"),
-        resume: false,
-        device: common::devices().remove(0).1,
-        roots: Vec::new(),
-        plain: true,
-        silent: true,
-        command: "a test".into(),
-        interrupter: Interrupter::new(),
-    };
+    let (_, device) = common::devices().remove(0);
+    let launch = common::launch(recipe(head, sets, folder), &folder.join("run"), &device);
     (zoo::find(head).unwrap().train)(&launch).unwrap()
 }
 
@@ -121,7 +111,8 @@ fn every_head_trains_every_feature() {
                 let recipe = recipe(entry.name, &[&ALL, order].concat(), folder.path());
                 let mut sentences = sentences();
                 link_context(&mut sentences, 1);
-                let found = (entry.gradients)(&recipe, &sentences, &device).unwrap();
+                let found = (entry.probe)(&recipe, &sentences, &device).unwrap();
+                let found = common::largest(found);
                 let features: Vec<_> = found
                     .iter()
                     .filter(|(parameter, _)| parameter.starts_with("encoder.features."))
@@ -210,6 +201,7 @@ fn a_corpus_without_parts_of_speech_is_no_obstacle() {
         .for_each(|sentence| sentence.pos = None);
     let device = common::devices().remove(0).1;
     let entry = zoo::find("seq_ner").unwrap();
-    let found = (entry.gradients)(&recipe, &sentences, &device).unwrap();
-    assert!(found.iter().all(|(name, _)| !name.contains("features.pos")));
+    let found = (entry.probe)(&recipe, &sentences, &device).unwrap();
+    let mut names = found.gradients.iter().map(|(name, _)| name);
+    assert!(names.all(|name| !name.contains("features.pos")));
 }

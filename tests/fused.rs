@@ -1,11 +1,11 @@
 //! Kernels against the plain operations they stand for: the same values, the same gradients, whatever the threads.
 
+mod common;
+
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard};
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Distribution, Gradients, Int, Tensor};
-use burn::train::Interrupter;
 use nerzoo::encoder::batch::PieceBatch;
 use nerzoo::encoder::pieces::{Encoded, Pieces};
 use nerzoo::encoder::{EncoderConfig, Layers, Pooling, Scratch};
@@ -14,16 +14,7 @@ use nerzoo::nn::bilstm::BiLstm;
 use nerzoo::nn::fused;
 use nerzoo::nn::host::floats;
 use nerzoo::text::Sentence;
-use nerzoo::train::launch::Launch;
 use nerzoo::train::recipe::Recipe;
-
-/// The switch is the process's, so one test at a time.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner())
-}
 
 /// Every parameter's gradient, in order.
 struct Collect<'a>(&'a Gradients, Vec<Vec<f32>>);
@@ -87,7 +78,7 @@ fn encoder(layers: Layers, dropout: f64) -> (EncoderConfig, PieceBatch) {
 
 #[test]
 fn the_encoder_is_the_same_with_and_without_kernels() {
-    let _alone = alone();
+    let _alone = common::alone(); // the switch is the process's
     let device = Device::flex().autodiff();
     for layers in [Layers::Last, Layers::MeanOfLastFour] {
         for prompts in [0, 2] {
@@ -141,7 +132,7 @@ fn the_encoder_is_the_same_with_and_without_kernels() {
 
 #[test]
 fn the_bilstm_is_the_same_with_and_without_its_kernel() {
-    let _alone = alone();
+    let _alone = common::alone(); // the switch is the process's
     let device = Device::flex().autodiff();
     for lengths in [vec![19, 1, 7, 0, 19], vec![3], vec![1, 1], vec![0]] {
         device.seed(5);
@@ -170,7 +161,7 @@ fn the_bilstm_is_the_same_with_and_without_its_kernel() {
 
 #[test]
 fn threads_change_no_bit() {
-    let _alone = alone();
+    let _alone = common::alone(); // the switch is the process's
     fused::set(true);
     let run = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
@@ -194,7 +185,7 @@ fn threads_change_no_bit() {
 /// One epoch a step, so that the curves hold every step's loss.
 #[test]
 fn fifty_steps_lose_the_same() {
-    let _alone = alone();
+    let _alone = common::alone(); // the switch is the process's
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = tempfile::tempdir().unwrap();
     let run = |on: bool| {
@@ -225,17 +216,9 @@ fn fifty_steps_lose_the_same() {
             "#,
             root.join("datasets/quickstart/train.jsonl").display()
         );
-        let launch = Launch {
-            recipe: Recipe::parse(&text, "the test's recipe", &[]).unwrap(),
-            out: folder.path().join(if on { "kernels" } else { "plain" }),
-            resume: false,
-            device: Device::flex(),
-            roots: Vec::new(),
-            plain: true,
-            silent: true,
-            command: "a test".into(),
-            interrupter: Interrupter::new(),
-        };
+        let recipe = Recipe::parse(&text, "the test's recipe", &[]).unwrap();
+        let out = folder.path().join(if on { "kernels" } else { "plain" });
+        let launch = common::launch(recipe, &out, &Device::flex());
         let finished = (zoo::find("bopn").unwrap().train)(&launch).unwrap();
         let points = finished.state.curves.points;
         points

@@ -4,11 +4,9 @@ mod common;
 
 use std::path::Path;
 
-use burn::train::Interrupter;
 use nerzoo::data::{Format, Scheme, write};
 use nerzoo::heads::zoo;
 use nerzoo::text::{Entity, Mention, Sentence};
-use nerzoo::train::launch::Launch;
 use nerzoo::train::recipe::Recipe;
 
 /// Entities of one and of seven words; the seeds have at most six.
@@ -61,17 +59,9 @@ fn found(sets: &[&str], folder: &Path) -> Vec<Vec<Mention>> {
         "#
     );
     let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
-    let launch = Launch {
-        recipe: Recipe::parse(&text, "the test's recipe", &sets).unwrap(),
-        out: folder.join("run"),
-        resume: false,
-        device: common::devices().remove(0).1,
-        roots: Vec::new(),
-        plain: true,
-        silent: true,
-        command: "a test".into(),
-        interrupter: Interrupter::new(),
-    };
+    let (_, device) = common::devices().remove(0);
+    let recipe = Recipe::parse(&text, "the test's recipe", &sets).unwrap();
+    let launch = common::launch(recipe, &folder.join("run"), &device);
     let finished = (zoo::find("locate_label").unwrap().train)(&launch).unwrap();
     finished.tagger.tag(&sentences()).unwrap()
 }

@@ -6,202 +6,16 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use burn::tensor::Device;
-use burn::train::Interrupter;
-use nerzoo::data::write;
-use nerzoo::data::{Format, Scheme};
+use common::eight::{recipe, sentences, variants};
 use nerzoo::heads::Reading;
 use nerzoo::heads::zoo::{self, Entry, ZOO};
 use nerzoo::predict::Tagger;
 use nerzoo::text::{Entity, Mention, Sentence, outermost};
-use nerzoo::train::launch::{Finished, Launch};
+use nerzoo::train::launch::Finished;
 use nerzoo::train::recipe::Recipe;
 
-/// Knobs of each head that deserve a run of their own.
-fn variants(head: &str) -> Vec<Vec<String>> {
-    let sets = |list: &[&str]| list.iter().map(|set| set.to_string()).collect();
-    match head {
-        "seq_ner" => vec![
-            sets(&[]),
-            sets(&["head.decoder=crf", "head.combiner=strict"]),
-        ],
-        "span_ner" => ["boundary", "pooling", "hybrid"]
-            .map(|kind| vec![format!("head.representation={kind}")])
-            .to_vec(),
-        "bl_ner" => vec![sets(&["head.alpha=0.3"])],
-        "bopn" => vec![
-            // As the text has it, without a way round the convolutions, it learns slowly.
-            bopn(
-                "head",
-                &[
-                    "head.preset=paper",
-                    "head.convolutions=2",
-                    "train.epochs=100",
-                    "train.head_learning_rate=1e-2",
-                ],
-            ),
-            bopn("head", &["head.preset=released"]),
-            bopn(
-                "head",
-                &[
-                    "head.preset=released",
-                    "head.type_input=false",
-                    "head.mode=start",
-                    "head.decode=rules",
-                ],
-            ),
-        ],
-        "seq_ner+bopn" => vec![bopn("head.span", &["head.span.preset=released"])],
-        "locate_label" => vec![
-            sets(&["head.dropout=0.1"]),
-            // Its offsets start from half a sentence's length: at first every span is moved out of it.
-            sets(&[
-                "head.preset=released",
-                "head.dropout=0.1",
-                "train.epochs=100",
-            ]),
-            sets(&[
-                "head.dropout=0.1",
-                "head.filter=false",
-                "encoder.features.characters=true",
-                "encoder.features.lstm=true",
-            ]),
-        ],
-        "seq_ner+locate_label" => vec![sets(&["head.span.dropout=0.1"])],
-        // Its own budget: denoising converges slowly, and eight sentences are two batches an epoch. As the text has
-        // it, with one prediction for each entity and none for all others, sums stay under 2.5 for longer still; so
-        // entities are repeated, and 2 is enough.
-        "diffusion_ner" => vec![
-            diffusion(
-                "head",
-                &[
-                    "head.preset=paper",
-                    "head.repeat_gold=true",
-                    "head.threshold=2.0",
-                    "head.steps=2",
-                    "encoder.scratch.width=64",
-                    "train.learning_rate=3e-3",
-                    "train.epochs=120",
-                ],
-            ),
-            diffusion("head", &DIFFUSION),
-        ],
-        "seq_ner+diffusion_ner" => {
-            let sets = DIFFUSION.map(|set| set.replace("head.", "head.span."));
-            vec![diffusion("head.span", &sets.each_ref().map(String::as_str))]
-        }
-        _ => vec![sets(&[])],
-    }
-}
-
-/// DiffusionNER in a size for eight sentences.
-fn diffusion(table: &str, sets: &[&str]) -> Vec<String> {
-    let small = ["spans=24", "heads=4", "feed_forward=64", "dropout=0.0"];
-    let small = small.iter().map(|set| format!("{table}.{set}"));
-    small
-        .chain(sets.iter().map(|set| set.to_string()))
-        .collect()
-}
-
-/// The authors' program, but for layers that start at a size for any width.
-const DIFFUSION: [&str; 6] = [
-    "head.preset=released",
-    "head.initial=even",
-    "head.steps=3",
-    "encoder.scratch.width=64",
-    "train.learning_rate=3e-3",
-    "train.epochs=150",
-];
-
-/// BOPN in a size for eight sentences.
-fn bopn(table: &str, sets: &[&str]) -> Vec<String> {
-    let small = ["lstm_width=48", "lstm_dropout=0.1", "biaffine_width=24"];
-    let small = small.iter().map(|set| format!("{table}.{set}"));
-    small
-        .chain(sets.iter().map(|set| set.to_string()))
-        .collect()
-}
-
-/// Eight sentences of different lengths, nested and not, one without entities.
-fn sentences() -> Vec<Sentence> {
-    let make = |words: &str, entities: &[(usize, usize, &str)]| {
-        let mut sentence = Sentence::from_words(words.split(' '));
-        sentence.entities = entities
-            .iter()
-            .map(|(start, end, label)| Entity::new(*start, *end, *label))
-            .collect();
-        sentence
-    };
-    vec![
-        make("Anna sings", &[(0, 1, "PER")]),
-        make(
-            "the University of Lindholm opened",
-            &[(0, 4, "ORG"), (3, 4, "LOC")],
-        ),
-        make("nothing happened yesterday", &[]),
-        make(
-            "Lindholm said it would buy Orvane",
-            &[(0, 1, "ORG"), (5, 6, "ORG")],
-        ),
-        make("she moved to Lindholm", &[(3, 4, "LOC")]),
-        make(
-            "the Faculty of Law of the University of Brakel met Anna Keller",
-            &[(0, 9, "ORG"), (5, 9, "ORG"), (8, 9, "LOC"), (10, 12, "PER")],
-        ),
-        make(
-            "Keller and Anna Brakel left Brakel in May",
-            &[(0, 1, "PER"), (2, 4, "PER"), (5, 6, "LOC")],
-        ),
-        make(
-            "the Anna Keller Foundation of Brakel",
-            &[(0, 6, "ORG"), (1, 3, "PER"), (5, 6, "LOC")],
-        ),
-    ]
-}
-
-fn recipe(head: &str, sets: &[String], folder: &Path) -> Recipe {
-    let file = folder.join("eight.jsonl");
-    if !file.exists() {
-        write::to_file(&file, &sentences(), Format::TokensJsonl, Scheme::Iob2).unwrap();
-    }
-    let file = file.display();
-    let text = format!(
-        r#"
-        [data]
-        train = ["{file}"]
-        dev = ["{file}"]
-        test = ["{file}"]
-        [encoder.scratch]
-        vocabulary = 120
-        layers = 2
-        width = 32
-        heads = 2
-        feed_forward = 64
-        dropout = 0.0
-        [head]
-        name = "{head}"
-        [train]
-        epochs = 60
-        batch = 4
-        learning_rate = 5e-3
-        patience = 0
-        "#
-    );
-    Recipe::parse(&text, "the test's recipe", sets).unwrap()
-}
-
 fn train(entry: &Entry, recipe: Recipe, out: &Path, device: &Device) -> Finished {
-    let launch = Launch {
-        recipe,
-        out: out.to_path_buf(),
-        resume: false,
-        device: device.clone(),
-        roots: Vec::new(),
-        plain: true,
-        silent: true,
-        command: "a test".into(),
-        interrupter: Interrupter::new(),
-    };
-    (entry.train)(&launch).unwrap()
+    (entry.train)(&common::launch(recipe, out, device)).unwrap()
 }
 
 /// Runs a check for every head, variant and device.
@@ -221,9 +35,9 @@ fn a_gradient_reaches_every_parameter() {
     let folder = tempfile::tempdir().unwrap();
     everywhere(|entry, sets, device, what| {
         let recipe = recipe(entry.name, sets, folder.path());
-        let found = (entry.gradients)(&recipe, &sentences(), device).unwrap();
-        assert!(found.len() > 10, "{what}");
-        for (parameter, largest) in found {
+        let found = (entry.probe)(&recipe, &sentences(), device).unwrap();
+        assert!(found.gradients.len() > 10, "{what}");
+        for (parameter, largest) in common::largest(found) {
             assert!(largest.is_finite(), "{what}: {parameter} has {largest}");
             // Keys' biases shift all scores of a softmax alike: their gradient is nothing by nature.
             let nothing = parameter.ends_with("key.bias");
@@ -242,7 +56,9 @@ fn an_empty_sentence_does_not_hurt_the_loss() {
         let recipe = recipe(entry.name, sets, folder.path());
         let mut sentences = sentences();
         sentences.push(Sentence::default());
-        for (parameter, largest) in (entry.gradients)(&recipe, &sentences, device).unwrap() {
+        for (parameter, largest) in
+            common::largest((entry.probe)(&recipe, &sentences, device).unwrap())
+        {
             assert!(largest.is_finite(), "{what}: {parameter} has {largest}");
         }
     });

@@ -8,12 +8,12 @@ use clap::Args;
 
 use super::Place;
 use crate::data::{self, Format, Options, registry};
+use crate::error;
 use crate::eval::analysis::{self, Analysis};
 use crate::eval::predictions;
 use crate::files::replace;
 use crate::heads::zoo;
 use crate::text::{Mention, Sentence};
-use crate::{device, error};
 
 /// Arguments of `analyse`.
 #[derive(Debug, Args)]
@@ -119,7 +119,7 @@ impl Analyse {
         if path.is_file() {
             return predictions::read(path, gold);
         }
-        let device = device::parse(&self.place.on.device)?;
+        let device = self.place.on.device()?;
         let knobs = head
             .map(|head| ("output".to_string(), head.into()))
             .into_iter()

@@ -5,12 +5,14 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use serde_json::json;
 
 use super::{Place, print_json};
 use crate::data::registry;
-use crate::device;
+use crate::files::replace;
 use crate::heads::zoo;
-use crate::train::bench;
+use crate::train::bench::{self, Measured};
+use crate::train::curves::picture::{Axis, Look, Panel, Series, page};
 use crate::train::recipe::Recipe;
 
 /// Arguments of `bench`.
@@ -26,6 +28,12 @@ pub struct Bench {
     /// Change a value of the recipe, such as train.batch=8; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
+    /// Measure with sentences of each of these numbers of words, put together from the corpus's.
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
+    lengths: Vec<usize>,
+    /// A picture of the speeds over those lengths, as SVG.
+    #[arg(long, value_name = "FILE", requires = "lengths")]
+    out: Option<PathBuf>,
     /// One JSON object instead of text.
     #[arg(long)]
     json: bool,
@@ -46,16 +54,24 @@ impl Bench {
     pub fn run(self) -> Result<ExitCode> {
         let recipe = Recipe::read(&self.recipe, &self.sets)?;
         let entry = zoo::find(recipe.head_name())?;
-        let bench = bench::Bench {
+        let mut bench = bench::Bench {
             recipe,
             roots: registry::roots(self.place.data.as_deref()),
-            device: device::parse(&self.place.on.device)?,
+            device: self.place.on.device()?,
             steps: self.steps.max(1),
+            words: None,
         };
-        let measured = match self.what {
-            What::Train => (entry.bench_train)(&bench)?,
-            What::Predict => (entry.bench_predict)(&bench)?,
+        let measure = match self.what {
+            What::Train => entry.bench_train,
+            What::Predict => entry.bench_predict,
         };
+        if !self.lengths.is_empty() {
+            return self.over_lengths(|words| {
+                bench.words = Some(words);
+                measure(&bench)
+            });
+        }
+        let measured = measure(&bench)?;
         if self.json {
             print_json(&measured.to_json())?;
             return Ok(ExitCode::SUCCESS);
@@ -73,5 +89,83 @@ impl Bench {
             println!("{:.0} MB at the most", bytes as f64 / 1e6);
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// A row for each length, and the picture.
+    fn over_lengths(
+        &self,
+        mut measure: impl FnMut(usize) -> crate::error::Result<Measured>,
+    ) -> Result<ExitCode> {
+        let mut rows = Vec::new();
+        if !self.json {
+            println!("words  sentences/s    words/s");
+        }
+        for words in self.lengths.iter().copied() {
+            let measured = measure(words)?;
+            let speed = measured.sentences as f64 / measured.seconds;
+            if !self.json {
+                println!("{words:5} {speed:12.2} {:10.0}", speed * words as f64);
+            }
+            rows.push((words, speed, measured));
+        }
+        if self.json {
+            let rows = rows.iter().map(|(words, _, measured)| {
+                let mut row = measured.to_json();
+                row["words"] = json!(words);
+                row
+            });
+            print_json(&rows.collect())?;
+        }
+        if let Some(path) = &self.out {
+            let speeds: Vec<(usize, f64)> = rows.iter().map(|row| (row.0, row.1)).collect();
+            replace(path, picture(&speeds, self.what).as_bytes())?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Words a second on the left, where a cliff would be seen; sentences a second on the right.
+fn picture(speeds: &[(usize, f64)], what: What) -> String {
+    let panel = |title, left, y_of: fn(usize, f64) -> f64| Panel {
+        title,
+        left,
+        ceiling: f64::INFINITY,
+        series: vec![Series {
+            name: String::new(),
+            look: Look::TRAIN,
+            values: speeds
+                .iter()
+                .map(|(words, speed)| (*words as f64, y_of(*words, *speed)))
+                .collect(),
+        }],
+        ring: None,
+    };
+    let words = panel("Words a second", 70.0, |words, speed| words as f64 * speed);
+    let sentences = panel("Sentences a second", 550.0, |_, speed| speed);
+    let x_axis = Axis::of(
+        speeds.iter().map(|(words, _)| *words as f64),
+        1.0,
+        f64::INFINITY,
+    );
+    let name = "words a sentence";
+    let title = match what {
+        What::Train => "Training speed over the length of sentences",
+        What::Predict => "Prediction speed over the length of sentences",
+    };
+    page(
+        title,
+        &(words.draw(&x_axis, name) + &sentences.draw(&x_axis, name)),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_speeds_are_drawn() {
+        let svg = picture(&[(16, 100.0), (32, 50.0), (64, 20.0)], What::Predict);
+        assert_eq!(svg.matches("<polyline class=\"curve\"").count(), 2);
+        assert!(svg.contains("words a sentence"));
     }
 }

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::print_json;
-use crate::device;
+use crate::device::{self, Present, self_test};
 
 /// Arguments of `devices`.
 #[derive(Debug, Args)]
@@ -15,28 +15,102 @@ pub struct Devices {
     /// One JSON object instead of a table.
     #[arg(long)]
     json: bool,
+    /// Only list them; calculate nothing.
+    #[arg(long)]
+    no_test: bool,
 }
 
+type Tested = (Present, Option<Result<self_test::Verdict, String>>);
+
 impl Devices {
-    /// Lists them.
+    /// Lists and tests them; fails when one does not calculate right.
     pub fn run(self) -> Result<ExitCode> {
-        let kinds = device::kinds();
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        if self.json {
-            let devices: Vec<_> = kinds
-                .iter()
-                .map(|kind| json!({"name": kind.name, "about": kind.about}))
-                .collect();
-            print_json(&json!({"auto": device::best(), "cores": cores, "devices": devices}))?;
-            return Ok(ExitCode::SUCCESS);
+        let devices: Vec<Tested> = device::all()
+            .into_iter()
+            .map(|found| {
+                let verdict = (!self.no_test).then(|| self_test::run(&found.device));
+                (found, verdict)
+            })
+            .collect();
+        match self.json {
+            true => {
+                let devices: Vec<_> = devices.iter().map(as_json).collect();
+                print_json(&json!({"devices": devices}))?;
+            }
+            false => table(&devices),
         }
-        for kind in kinds {
-            println!("{:<12} {}", kind.name, kind.about);
-        }
-        println!(
-            "auto stands for {}; this machine has {cores} cores",
-            device::best()
-        );
-        Ok(ExitCode::SUCCESS)
+        let failed = devices
+            .iter()
+            .any(|(_, verdict)| matches!(verdict, Some(Err(_))));
+        Ok(match failed {
+            true => ExitCode::FAILURE,
+            false => ExitCode::SUCCESS,
+        })
     }
+}
+
+fn table(devices: &[Tested]) {
+    let mut rows = vec![
+        [
+            "name",
+            "backend",
+            "what it is",
+            "memory",
+            "numbers",
+            "self-test",
+        ]
+        .map(String::from),
+    ];
+    for (found, verdict) in devices {
+        let note = if found.is_software { " (software)" } else { "" };
+        rows.push([
+            found.name.clone(),
+            found.backend.to_string(),
+            format!("{}{note}", found.title),
+            found
+                .memory
+                .map_or("-".into(), |bytes| format!("{:.1} GB", bytes as f64 / 1e9)),
+            found.precisions.join(" "),
+            match verdict {
+                None => "-".into(),
+                Some(Ok(verdict)) => format!(
+                    "passed in {:.2} s, worst difference {:.0e}",
+                    verdict.seconds,
+                    verdict.worst()
+                ),
+                Some(Err(reason)) => format!("FAILED: {reason}"),
+            },
+        ]);
+    }
+    let widths: [usize; 6] = std::array::from_fn(|column| {
+        let lengths = rows.iter().map(|row| row[column].chars().count());
+        lengths.max().unwrap_or(0)
+    });
+    for row in rows {
+        let cells = row.iter().zip(widths);
+        let cells: Vec<String> = cells
+            .map(|(cell, width)| format!("{cell:<width$}"))
+            .collect();
+        println!("{}", cells.join("  ").trim_end());
+    }
+}
+
+fn as_json((found, verdict): &Tested) -> serde_json::Value {
+    let verdict = verdict.as_ref().map(|verdict| match verdict {
+        Ok(verdict) => json!({
+            "passed": true,
+            "seconds": verdict.seconds,
+            "differences": verdict.differences.iter().copied().collect::<std::collections::BTreeMap<_, _>>(),
+        }),
+        Err(reason) => json!({"passed": false, "reason": reason}),
+    });
+    json!({
+        "name": found.name,
+        "backend": found.backend,
+        "title": found.title,
+        "memory_bytes": found.memory,
+        "numbers": found.precisions,
+        "software": found.is_software,
+        "self_test": verdict,
+    })
 }

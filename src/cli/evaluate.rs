@@ -10,7 +10,6 @@ use serde_json::json;
 use super::sweep::Sweep;
 use super::{Answer, Place, print_json};
 use crate::data::{self, Format, Options, registry};
-use crate::device;
 use crate::eval::{Counts, readings, threshold};
 use crate::heads::zoo;
 use crate::predict::Tagger;
@@ -58,7 +57,7 @@ pub struct Evaluate {
 impl Evaluate {
     /// Prints the scores.
     pub fn run(self) -> Result<ExitCode> {
-        let device = device::parse(&self.place.on.device)?;
+        let device = self.place.on.device()?;
         let mut sentences = self.sentences()?;
         let mut knobs = self.answer.knobs();
         if !self.sweep_steps.is_empty() || !self.sweep_spans.is_empty() {

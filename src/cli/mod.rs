@@ -10,13 +10,16 @@ mod init;
 mod predict;
 mod sweep;
 mod train;
+mod worker;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use burn::tensor::Device;
 use clap::{Args, Parser, Subcommand};
 
+use crate::device;
 use crate::error::Error;
 use crate::zoo::bundle::Knobs;
 
@@ -45,16 +48,19 @@ enum Verb {
     Predict(predict::Predict),
     /// Look at, check, convert, split and make corpora.
     Data(data::Data),
-    /// List the devices this build can use.
+    /// List the devices this machine and build have, and test them.
     Devices(devices::Devices),
     /// Measure the speed of training or prediction.
     Bench(bench::Bench),
+    /// Lend this machine's devices to training on another one.
+    Worker(worker::Worker),
 }
 
 /// Where things run.
 #[derive(Debug, Args)]
 struct On {
-    /// auto, cpu, ndarray, and in builds with the feature: vulkan[:n], wgpu[:n], cuda[:n].
+    /// auto, cpu, ndarray, and in builds with the feature: vulkan[:n], wgpu[:n], cuda[:n], remote:HOST:PORT[/n].
+    /// Training takes several with commas between them. `nerzoo devices` lists what is there.
     #[arg(
         long,
         env = "NERZOO_DEVICE",
@@ -62,6 +68,34 @@ struct On {
         value_name = "DEVICE"
     )]
     device: String,
+    /// A file with the token of remote devices in its first line.
+    #[arg(long, env = "NERZOO_TOKEN_FILE", value_name = "FILE")]
+    token_file: Option<PathBuf>,
+}
+
+impl On {
+    /// The one device.
+    fn device(&self) -> crate::error::Result<Device> {
+        if self.device.contains(',') {
+            return Err(Error::Device(format!(
+                "--device {}: only training takes several devices; give one",
+                self.device
+            )));
+        }
+        device::find(&self.device, self.token()?.as_deref())
+    }
+
+    /// One or several devices.
+    fn devices(&self) -> crate::error::Result<Vec<Device>> {
+        device::find_all(&self.device, self.token()?.as_deref())
+    }
+
+    fn token(&self) -> crate::error::Result<Option<String>> {
+        self.token_file
+            .as_deref()
+            .map(device::remote::token)
+            .transpose()
+    }
 }
 
 /// Where things run and where corpora are.
@@ -126,6 +160,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Verb::Data(verb) => verb.run(),
         Verb::Devices(verb) => verb.run(),
         Verb::Bench(verb) => verb.run(),
+        Verb::Worker(verb) => verb.run(),
     };
     match result {
         Ok(code) => code,

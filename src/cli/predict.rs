@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 
 use super::{Answer, On};
 use crate::data::{self, Format, Options, words};
-use crate::device;
 use crate::error::Error;
 use crate::heads::zoo;
 use crate::predict::Tagger;
@@ -48,7 +47,7 @@ type Item = std::result::Result<Sentence, String>;
 impl Predict {
     /// Tags everything; the exit code tells whether every line was understood.
     pub fn run(self) -> Result<ExitCode> {
-        let device = device::parse(&self.on.device)?;
+        let device = self.on.device()?;
         let tagger = zoo::load(&self.model, &device, &self.answer.knobs())?;
         let items = self.items(tagger.context())?;
         let bar = self.progress_bar();

@@ -11,7 +11,6 @@ use clap::Args;
 
 use super::{Place, grid};
 use crate::data::{registry, words};
-use crate::device;
 use crate::error::Error;
 use crate::heads::zoo;
 use crate::process;
@@ -96,7 +95,8 @@ impl Train {
             recipe,
             out: out.to_path_buf(),
             resume,
-            device: device::parse(&self.place.on.device)?,
+            careful: self.place.on.device.contains("remote:"),
+            devices: self.place.on.devices()?,
             roots: registry::roots(self.place.data.as_deref()),
             plain: self.plain || !std::io::stdout().is_terminal(),
             silent: false,

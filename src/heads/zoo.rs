@@ -16,7 +16,7 @@ use crate::predict::Tagger;
 use crate::text::Sentence;
 use crate::train::bench::{self, Bench, Measured};
 use crate::train::launch::{Finished, Launch, launch};
-use crate::train::probe::{Reached, gradients};
+use crate::train::probe::{Probed, probe};
 use crate::train::recipe::Recipe;
 use crate::zoo::bundle::{self, Knobs};
 
@@ -42,8 +42,8 @@ pub struct Entry {
     pub bench_train: fn(&Bench) -> Result<Measured>,
     /// Times prediction.
     pub bench_predict: fn(&Bench) -> Result<Measured>,
-    /// One training step's gradients by parameter, for looking whether each gets one.
-    pub gradients: fn(&Recipe, &[Sentence], &Device) -> Result<Reached>,
+    /// One training step and one prediction laid open, for tests.
+    pub probe: fn(&Recipe, &[Sentence], &Device) -> Result<Probed>,
 }
 
 /// Every head there is.
@@ -109,7 +109,7 @@ const fn entry<H: Head>(name: &'static str, paper: &'static str, nested: bool) -
         },
         bench_train: bench::train::<H>,
         bench_predict: bench::predict::<H>,
-        gradients: gradients::<H>,
+        probe: probe::<H>,
     }
 }
 

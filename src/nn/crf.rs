@@ -148,20 +148,18 @@ impl Crf {
         let [batch, words, tags] = emissions.dims();
         let transitions = self.transitions.val().unsqueeze::<3>();
         let mut score = self.start.val().unsqueeze() + word_of(&emissions, 0);
-        let mut pointers: Vec<Tensor<2, Int>> = Vec::with_capacity(words);
+        let mut pointers: Vec<Tensor<1, Int>> = Vec::with_capacity(words);
         for word in 1..words {
             let all = score.clone().unsqueeze_dim::<3>(2) + transitions.clone();
             let (best, from) = all.max_dim_with_indices(1); // [batch, 1, tags]
-            pointers.push(from.reshape([batch, tags]));
+            pointers.push(from.reshape([batch * tags]));
             let next = best.reshape([batch, tags]) + word_of(&emissions, word);
             score = keep_where_running(lengths, word, next, score);
         }
         let last = (score + self.end.val().unsqueeze()).argmax(1);
-        let last = host::integers(last);
-        let pointers = match pointers.is_empty() {
-            true => Vec::new(),
-            false => host::integers(Tensor::stack::<3>(pointers, 0)), // [words - 1, batch, tags]
-        };
+        pointers.insert(0, last.reshape([batch]));
+        let read = host::integers(Tensor::cat(pointers, 0));
+        let (last, pointers) = read.split_at(batch); // [batch], [words - 1, batch, tags]
         lengths
             .iter()
             .enumerate()

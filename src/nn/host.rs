@@ -1,9 +1,21 @@
 //! Reading tensors back to plain numbers, in one transfer each.
 
+use std::cell::Cell;
+
 use burn::tensor::{Int, Tensor};
+
+thread_local! {
+    static READS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// How often this thread has waited for numbers from a device. On a GPU each time empties its queue of work.
+pub fn reads() -> usize {
+    READS.get()
+}
 
 /// All numbers of a tensor, row by row.
 pub fn floats<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+    READS.set(READS.get() + 1);
     tensor
         .into_data()
         .convert::<f32>()
@@ -13,6 +25,7 @@ pub fn floats<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
 
 /// All integers of a tensor, row by row.
 pub fn integers<const D: usize>(tensor: Tensor<D, Int>) -> Vec<i32> {
+    READS.set(READS.get() + 1);
     tensor
         .into_data()
         .convert::<i32>()

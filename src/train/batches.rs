@@ -33,6 +33,8 @@ pub struct Batch<G> {
     pub frozen: bool,
     /// Which sentences of the corpus these are.
     pub sentences: Vec<usize>,
+    /// Which batch of its epoch this is.
+    pub number: usize,
 }
 
 /// Sentences with their pieces.
@@ -163,6 +165,7 @@ impl<H: Head> Kitchen<H> {
             entities: chosen.iter().map(|s| s.entities.clone()).collect(),
             frozen: epoch > 0 && epoch <= self.freeze_encoder,
             sentences,
+            number,
         }
     }
 }

@@ -15,10 +15,11 @@ use super::corpus::Corpus;
 use super::optimizer::{optimizer, scheduler};
 use super::recipe::Recipe;
 use super::run::Run;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::heads::Head;
 use crate::predict::{ModelTagger, Tagger};
 use crate::process;
+use crate::text::{Entity, Sentence};
 
 /// Steps before the clock starts.
 const WARM_UP: usize = 3;
@@ -33,6 +34,8 @@ pub struct Bench {
     pub device: Device,
     /// Steps to measure.
     pub steps: usize,
+    /// Words of every sentence, instead of the corpus's own lengths.
+    pub words: Option<usize>,
 }
 
 /// What was measured.
@@ -89,9 +92,43 @@ impl Clock {
 impl Bench {
     fn prepare<H: Head>(&self) -> Result<Run<H>> {
         let head = self.recipe.head_config()?;
-        let corpus = Corpus::load(&self.recipe, &self.roots)?;
+        let mut corpus = Corpus::load(&self.recipe, &self.roots)?;
+        if let Some(words) = self.words {
+            let count = (WARM_UP + self.steps) * self.recipe.train.batch;
+            corpus.train = of_length(&corpus.train, words, count)?;
+            corpus.test = corpus.train.clone();
+        }
         Run::prepare(self.recipe.clone(), head, corpus)
     }
+}
+
+/// So many sentences of so many words each: the corpus's, put together and cut.
+fn of_length(sentences: &[Sentence], words: usize, count: usize) -> Result<Vec<Sentence>> {
+    if words == 0 || sentences.iter().all(|sentence| sentence.words.is_empty()) {
+        return Err(Error::Config(
+            "sentences of a length are made of words: give a length above 0 and a corpus that is not empty".into(),
+        ));
+    }
+    let mut source = sentences.iter().cycle();
+    let mut made = Vec::with_capacity(count);
+    for _ in 0..count {
+        let (mut texts, mut entities) = (Vec::new(), Vec::new());
+        while texts.len() < words {
+            let sentence = source.next().expect("a cycle has no end");
+            let shift = texts.len();
+            texts.extend(sentence.words.iter().map(|word| word.text.clone()));
+            entities.extend(sentence.entities.iter().map(|entity| {
+                let (start, end) = (entity.span.start + shift, entity.span.end + shift);
+                Entity::new(start, end, entity.label.clone())
+            }));
+        }
+        texts.truncate(words);
+        entities.retain(|entity| entity.span.end <= words);
+        let mut sentence = Sentence::from_words(texts);
+        sentence.entities = entities;
+        made.push(sentence);
+    }
+    Ok(made)
 }
 
 /// Times training steps: forward, backward, clipping, update.
@@ -118,7 +155,8 @@ pub fn train<H: Head>(bench: &Bench) -> Result<Measured> {
             let Ok(batch) = batch else { continue };
             sentences += batch.sentences.len();
             let output = learner.train_step(batch);
-            scale.clip(&learner.model(), &output.grads, 1, settings.clip);
+            let loss = output.item.unread.into_iter().collect();
+            scale.clip(&learner.model(), &output.grads, loss, settings.clip);
             learner.lr_step();
             learner.optimizer_step(output.grads);
             steps += 1;
@@ -149,4 +187,21 @@ pub fn predict<H: Head>(bench: &Bench) -> Result<Measured> {
     let clock = Clock::start();
     tagger.tag(&many)?;
     Ok(clock.stop(many.len(), bench.steps))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_of_a_length_keep_their_entities() {
+        let mut one = Sentence::from_words(["Anna", "met", "Bo"]);
+        one.entities = vec![Entity::new(0, 1, "PER"), Entity::new(2, 3, "PER")];
+        let made = of_length(&[one], 4, 2).unwrap();
+        assert_eq!(made.len(), 2);
+        assert_eq!(made[0].words.len(), 4);
+        let spans: Vec<usize> = made[0].entities.iter().map(|e| e.span.start).collect();
+        assert_eq!(spans, [0, 2, 3]);
+        assert!(of_length(&[Sentence::default()], 4, 2).is_err());
+    }
 }

@@ -35,8 +35,10 @@ pub struct Launch {
     pub out: PathBuf,
     /// Go on from the newest checkpoint.
     pub resume: bool,
-    /// The device.
-    pub device: Device,
+    /// Write a checkpoint before the first step too.
+    pub careful: bool,
+    /// Where to train: each device takes a batch of its own. The first holds the weights.
+    pub devices: Vec<Device>,
     /// Where corpora are looked for.
     pub roots: Vec<PathBuf>,
     /// Lines instead of the terminal display.
@@ -64,7 +66,8 @@ pub struct Finished {
 /// Trains, evaluates and writes the bundle into the run's folder.
 pub fn launch<H: Head>(launch: &Launch) -> Result<Finished> {
     let head: H::Config = launch.recipe.head_config()?;
-    let recipe = launch.recipe.with_head(&head)?;
+    let mut recipe = launch.recipe.with_head(&head)?;
+    share_out(&mut recipe, launch);
     refuse_taken(launch)?;
     // Whatever can fail early fails before the folder is claimed.
     let corpus = Corpus::load(&recipe, &launch.roots)?;
@@ -86,6 +89,20 @@ pub fn launch<H: Head>(launch: &Launch) -> Result<Finished> {
     }
     let state = run.train(launch, state)?;
     run.finish(launch, state)
+}
+
+/// Gives every device a batch in every step. What a step does is then a matter of the recipe alone: so many batches,
+/// whoever takes them.
+fn share_out(recipe: &mut Recipe, launch: &Launch) {
+    let (devices, train) = (launch.devices.len(), &mut recipe.train);
+    let before = train.accumulate;
+    train.accumulate = before.next_multiple_of(devices);
+    if devices > 1 && !launch.silent {
+        println!(
+            "{devices} devices: a step takes {} batches of {} sentences, as train.accumulate = {} does on one device",
+            train.accumulate, train.batch, train.accumulate
+        );
+    }
 }
 
 /// A folder with a run in it is only entered to go on with that run.
@@ -147,8 +164,13 @@ impl<H: Head> Run<H> {
             return Ok(state);
         }
         let settings = &self.recipe.train;
-        let device = launch.device.clone().autodiff();
-        let model = self.model(&device)?;
+        let devices: Vec<Device> = launch
+            .devices
+            .iter()
+            .cloned()
+            .map(Device::autodiff)
+            .collect();
+        let model = self.model(&devices[0])?;
         let train = Loader::new(Arc::new(self.kitchen(&self.corpus.train, settings.batch)));
         let valid = Loader::new(Arc::new(self.kitchen(&self.corpus.dev, 2 * settings.batch)));
         self.describe(launch, &model, &train);
@@ -163,13 +185,14 @@ impl<H: Head> Run<H> {
         let checkpoints = Checkpoints::open(&launch.out)?;
         let strategy = Arc::new(ExactTraining {
             train: settings.clone(),
-            device,
+            devices,
             loader: train.clone(),
             has_dev: !self.corpus.dev.is_empty(),
             state: Mutex::new(state),
             resumed,
             checkpoints: checkpoints.clone(),
             scale,
+            careful: launch.careful,
             reporter: Mutex::new(Reporter::new(
                 launch.silent || !launch.plain,
                 settings.report_seconds,
@@ -247,7 +270,7 @@ impl<H: Head> Run<H> {
 
     /// Evaluates the best checkpoint and writes the bundle.
     fn finish(&self, launch: &Launch, state: State) -> Result<Finished> {
-        let device = launch.device.clone().inner();
+        let device = launch.devices[0].clone().inner();
         let fresh = Recognizer::<H>::new(&self.encoder, &self.head, &self.corpus.labels, &device);
         let checkpoint = Checkpoints::at(&launch.out).step_folder(state.best_step);
         let model = bundle::restore(fresh, &checkpoint)?;

@@ -3,6 +3,7 @@
 pub mod batches;
 pub mod bench;
 pub mod corpus;
+mod crew;
 pub mod curves;
 pub mod launch;
 pub mod optimizer;

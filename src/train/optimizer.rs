@@ -13,6 +13,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
 
 use super::recipe::Train;
+use crate::nn::host;
 
 /// Numbers a thread takes at once. Fixed, so that sums do not depend on the number of threads.
 const CHUNK: usize = 1 << 15;
@@ -30,22 +31,23 @@ impl GradientScale {
         self.0.store(factor.to_bits(), Ordering::Relaxed);
     }
 
-    /// Sets the factor that averages `gathered` gradients and shortens them to `longest` (0: no limit); returns their
-    /// length.
+    /// Sets the factor that averages the gradients of as many batches as there are `losses` and shortens them to
+    /// `longest` (0: no limit). Returns their length and the losses, all read from the device at once.
     pub fn clip<M: Module>(
         &self,
         model: &M,
         gradients: &GradientsParams,
-        gathered: usize,
+        losses: Vec<Tensor<1>>,
         longest: f64,
-    ) -> f64 {
-        let mut factor = 1.0 / gathered as f64;
-        let norm = factor * gradient_norm(model, gradients);
+    ) -> (f64, Vec<f64>) {
+        let mut factor = 1.0 / losses.len() as f64;
+        let (norm, losses) = norm_and_losses(model, gradients, losses);
+        let norm = factor * norm;
         if longest > 0.0 {
             factor *= (longest / (norm + 1e-6)).min(1.0);
         }
         self.set(factor as f32);
-        norm
+        (norm, losses)
     }
 
     fn get(&self) -> f32 {
@@ -309,45 +311,49 @@ pub fn scheduler(train: &Train, total: usize) -> ModuleLrScheduler {
     }
 }
 
-/// The length of all gradients together.
-fn gradient_norm<M: Module>(model: &M, gradients: &GradientsParams) -> f64 {
+/// The length of all gradients together, and the losses, in one transfer.
+fn norm_and_losses<M: Module>(
+    model: &M,
+    gradients: &GradientsParams,
+    losses: Vec<Tensor<1>>,
+) -> (f64, Vec<f64>) {
     struct Norm<'a> {
         gradients: &'a GradientsParams,
-        squares: f64,
+        parts: Vec<Tensor<1>>,
     }
     impl ModuleVisitor for Norm<'_> {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
             if let Some(gradient) = self.gradients.get::<D>(param.id) {
-                self.squares += squares(gradient);
+                let flat = gradient.reshape([-1]);
+                self.parts.push(flat.clone().dot(flat));
             }
         }
     }
+    let count = losses.len();
     let mut norm = Norm {
         gradients,
-        squares: 0.0,
+        parts: losses,
     };
     model.visit(&mut norm);
-    norm.squares.sqrt()
+    let numbers = host::floats(Tensor::cat(norm.parts, 0));
+    let numbers: Vec<f64> = numbers.into_iter().map(f64::from).collect();
+    let (losses, squares) = numbers.split_at(count);
+    (squares.iter().sum::<f64>().sqrt(), losses.to_vec())
 }
 
 /// True when every parameter is a number.
 pub fn all_finite<M: Module>(model: &M) -> bool {
-    struct Finite(bool);
-    impl ModuleVisitor for Finite {
+    struct Sums(Vec<Tensor<1>>);
+    impl ModuleVisitor for Sums {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
             // One number that is none makes the sum none.
-            let sum = param.val().inner().sum().into_scalar::<f32>();
-            self.0 &= sum.is_finite();
+            self.0.push(param.val().inner().sum());
         }
     }
-    let mut finite = Finite(true);
-    model.visit(&mut finite);
-    finite.0
-}
-
-fn squares<const D: usize>(gradient: Tensor<D>) -> f64 {
-    let sum = gradient.clone().reshape([-1]).dot(gradient.reshape([-1]));
-    sum.into_scalar::<f32>() as f64
+    let mut sums = Sums(Vec::new());
+    model.visit(&mut sums);
+    let sums = host::floats(Tensor::cat(sums.0, 0));
+    sums.iter().all(|sum| sum.is_finite())
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Looking inside a step: which parameters a head's gradient reaches.
+//! Looking inside a step: loss, gradients, predictions, and how often the device was waited for.
 
 use burn::data::dataloader::DataLoader;
 use burn::module::{Module, ModuleVisitor, Param};
@@ -8,23 +8,31 @@ use burn::train::TrainStep;
 
 use super::batches::Loader;
 use super::corpus::Corpus;
+use super::optimizer::optimizer;
 use super::recipe::Recipe;
 use super::run::Run;
 use crate::error::{Error, Result};
 use crate::heads::Head;
 use crate::nn::host;
-use crate::text::{Labels, Sentence};
+use crate::text::{Labels, Mention, Sentence};
 
-/// The largest gradient of each parameter, by its path.
-pub type Reached = Vec<(String, f32)>;
+/// One training step and one prediction, laid open.
+#[derive(Debug, Clone)]
+pub struct Probed {
+    /// The loss.
+    pub loss: f64,
+    /// The gradient of each parameter by its path, frozen ones left out; nothing where none arrived.
+    pub gradients: Vec<(String, Option<Vec<f32>>)>,
+    /// What the model finds as it is.
+    pub mentions: Vec<Vec<Mention>>,
+    /// How often the step waited for numbers from the device, before the weights are updated.
+    pub reads_in_training: usize,
+    /// How often the prediction did.
+    pub reads_in_prediction: usize,
+}
 
-/// The largest gradient of each parameter after one batch of the sentences; a parameter without any gets −1. Frozen ones
-/// are passed over.
-pub fn gradients<H: Head>(
-    recipe: &Recipe,
-    sentences: &[Sentence],
-    device: &Device,
-) -> Result<Reached> {
+/// Does one step without an update on one batch of the sentences, and predicts them.
+pub fn probe<H: Head>(recipe: &Recipe, sentences: &[Sentence], device: &Device) -> Result<Probed> {
     let corpus = Corpus {
         train: sentences.to_vec(),
         dev: Vec::new(),
@@ -37,20 +45,41 @@ pub fn gradients<H: Head>(
     let loader = Loader::new(std::sync::Arc::new(run.kitchen(sentences, sentences.len())));
     let batch = loader.iter().next().and_then(|batch| batch.ok());
     let batch = batch.ok_or_else(|| Error::Training("no sentences to look at".into()))?;
+    let pieces = batch.pieces.clone();
+    let order = batch.sentences.clone();
+    let before = host::reads();
     let output = TrainStep::step(&model, batch);
+    let (_, scale) = optimizer(&recipe.train);
+    let loss = output.item.unread.into_iter().collect();
+    let (_, losses) = scale.clip(&model, &output.grads, loss, 1.0);
+    let trained = host::reads();
+    let plain = model.valid();
+    let states = plain.states(&pieces, false);
+    let found = plain.head.decode(&states);
+    let predicted = host::reads();
+    let mut mentions = vec![Vec::new(); found.len()];
+    for (index, list) in order.into_iter().zip(found) {
+        mentions[index] = list;
+    }
     let mut reach = Reach {
         gradients: output.grads,
         path: Vec::new(),
         found: Vec::new(),
     };
     model.visit(&mut reach);
-    Ok(reach.found)
+    Ok(Probed {
+        loss: losses[0],
+        gradients: reach.found,
+        mentions,
+        reads_in_training: trained - before,
+        reads_in_prediction: predicted - trained,
+    })
 }
 
 struct Reach {
     gradients: GradientsParams,
     path: Vec<String>,
-    found: Reached,
+    found: Vec<(String, Option<Vec<f32>>)>,
 }
 
 impl ModuleVisitor for Reach {
@@ -63,13 +92,9 @@ impl ModuleVisitor for Reach {
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        if !param.is_require_grad() {
-            return;
+        if param.is_require_grad() {
+            let gradient = self.gradients.get::<D>(param.id).map(host::floats);
+            self.found.push((self.path.join("."), gradient));
         }
-        let largest = match self.gradients.get::<D>(param.id) {
-            Some(gradient) => host::floats(gradient.abs().max())[0],
-            None => -1.0,
-        };
-        self.found.push((self.path.join("."), largest));
     }
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use burn::tensor::Device;
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::{Device, Tensor};
 
 use super::batches::{Kitchen, Prepared};
 use super::corpus::Corpus;
@@ -178,18 +179,29 @@ impl<H: Head> Run<H> {
         }
     }
 
-    /// The model as it is before the first step.
+    /// The model as it is before the first step. Its weights are drawn on the processor, so they are the same on every
+    /// device.
     pub fn model(&self, device: &Device) -> Result<Recognizer<H>> {
-        device.seed(self.recipe.train.seed);
-        let mut model =
-            Recognizer::<H>::new(&self.encoder, &self.head, &self.corpus.labels, device);
+        let host = Device::flex().autodiff();
+        host.seed(self.recipe.train.seed);
+        let mut model = Recognizer::<H>::new(&self.encoder, &self.head, &self.corpus.labels, &host);
         if let Some(folder) = &self.pretrained {
             load::weights(&mut model.encoder.transformer, folder)?;
         }
         if let Some(features) = &mut model.encoder.features {
             features.set_vectors(&self.vectors);
         }
-        Ok(model)
+        // Burn draws a weight when it is first looked at, on the device where it is then.
+        model.visit(&mut Draw);
+        Ok(model.fork(device))
+    }
+}
+
+struct Draw;
+
+impl ModuleVisitor for Draw {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        param.val();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use burn::tensor::{ExecutionError, TensorReadError};
+use burn::tensor::{ExecutionError, Tensor, TensorReadError};
 use burn::train::metric::state::{FormatOptions, NumericMetricState};
 use burn::train::metric::{
     Adaptor, Metric, MetricAttributes, MetricMetadata, MetricName, Numeric, NumericAttributes,
@@ -20,8 +20,12 @@ use crate::text::{Entity, Mention, outermost};
 /// What is known after a step, on the host.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
-    /// The loss.
+    /// The loss, once it has been read.
     pub loss: f64,
+    /// The loss while it is on the device.
+    pub unread: Option<Tensor<1>>,
+    /// The batch's number in its epoch.
+    pub batch: usize,
     /// Sentences of the batch.
     pub sentences: usize,
     /// Strict counts against the gold, in validation.
@@ -31,7 +35,10 @@ pub struct Outcome {
 }
 
 impl ItemLazy for Outcome {
-    fn sync(self) -> Result<Self, ExecutionError> {
+    fn sync(mut self) -> Result<Self, ExecutionError> {
+        if let Some(loss) = self.unread.take() {
+            self.loss = host::floats(loss)[0] as f64;
+        }
         Ok(self)
     }
 }
@@ -44,7 +51,8 @@ impl<H: Head> TrainStep for Recognizer<H> {
         let losses = self.loss(&batch.pieces, &batch.gold, batch.frozen);
         let gradients = losses.total.backward();
         let outcome = Outcome {
-            loss: host::floats(losses.total.inner())[0] as f64,
+            unread: Some(losses.total.inner()),
+            batch: batch.number,
             sentences: batch.sentences.len(),
             ..Outcome::default()
         };
@@ -66,6 +74,8 @@ impl<H: Head> InferenceStep for Recognizer<H> {
         });
         Outcome {
             loss: host::floats(loss)[0] as f64,
+            unread: None,
+            batch: batch.number,
             sentences: batch.sentences.len(),
             counts: count(&batch.entities, mentions, self.head.nested()),
             other,

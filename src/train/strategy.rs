@@ -4,9 +4,11 @@
 //! every step a function of the seed and the step's number: order, dropout and negatives of a step do not depend
 //! on how the run got there, so a resumed run ends in the same bits as an uninterrupted one.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::time::Instant;
 
+use burn::data::dataloader::Progress;
 use burn::module::Module;
 use burn::optim::GradientsAccumulator;
 use burn::tensor::Device;
@@ -14,10 +16,11 @@ use burn::train::metric::store::EventStoreClient;
 use burn::train::{
     EventProcessorTraining, InferenceStep, Interrupter, Learner, LearnerEvent,
     LearningCheckpointer, SupervisedLearningStrategy, SupervisedTrainingEventProcessor,
-    TrainLoader, TrainOutput, TrainingComponents, TrainingItem, ValidLoader,
+    TrainLoader, TrainingComponents, TrainingItem, ValidLoader,
 };
 
-use super::batches::{Loader, mix};
+use super::batches::{Batch, Loader};
+use super::crew::Crew;
 use super::curves::Point;
 use super::optimizer::{GradientScale, all_finite};
 use super::progress::Reporter;
@@ -34,8 +37,8 @@ use crate::recognizer::Recognizer;
 pub struct ExactTraining<H: Head> {
     /// How the run is trained.
     pub train: Train,
-    /// The autodiff device.
-    pub device: Device,
+    /// The autodiff devices; the first holds the weights.
+    pub devices: Vec<Device>,
     /// The training batches, told where to begin.
     pub loader: Loader<H>,
     /// Dev sentences exist.
@@ -50,6 +53,8 @@ pub struct ExactTraining<H: Head> {
     pub scale: GradientScale,
     /// Lines of progress.
     pub reporter: Mutex<Reporter>,
+    /// Save before the first step: devices of other machines may go away at any time.
+    pub careful: bool,
     /// No terminal display is shown.
     pub plain: bool,
     /// Why the run cannot go on.
@@ -68,6 +73,7 @@ struct Session<'a, H: Head> {
     started: Instant,
     seconds_before: f64,
     epochs: usize,
+    crew: Crew<H>,
     settings: &'a ExactTraining<H>,
 }
 
@@ -85,7 +91,7 @@ impl<H: Head> SupervisedLearningStrategy<Recognizer<H>> for ExactTraining<H> {
     ) {
         let state = self.state.lock().expect("no other thread").clone();
         let checkpointer = components.checkpointer.expect("launch registers one");
-        learner.fork(&self.device);
+        learner.fork(&self.devices[0]);
         if self.resumed {
             learner = checkpointer.load_checkpoint(learner, state.step);
         }
@@ -100,10 +106,20 @@ impl<H: Head> SupervisedLearningStrategy<Recognizer<H>> for ExactTraining<H> {
             saved: Instant::now(),
             started: Instant::now(),
             epochs: components.num_epochs,
+            crew: Crew::new(&self.devices),
             settings: self,
         };
+        if self.careful && !self.resumed {
+            session.save();
+        }
         while !session.state.finished && !session.interrupter.should_stop() {
-            session.epoch(&train, &valid);
+            // Burn says by a panic that a device is out of memory or gone.
+            let epoch = AssertUnwindSafe(|| session.epoch(&train, &valid));
+            if let Err(panic) = catch_unwind(epoch) {
+                let reason = panic.downcast_ref::<String>().map(String::as_str);
+                let reason = reason.or_else(|| panic.downcast_ref::<&str>().copied());
+                session.fail(session.broken(reason.unwrap_or("it gave no reason")));
+            }
         }
         // A terminal display forgets stops and errors when it closes; what went wrong is kept here.
         if let Some(error) = session.interrupter.error() {
@@ -174,96 +190,132 @@ impl<H: Head> Session<'_, H> {
         let per_epoch = settings.loader.kitchen().batches(epoch);
         let before = settings.loader.kitchen().batches_before(epoch);
         settings.loader.seek(epoch, self.state.batch);
-        let mut gradients = GradientsAccumulator::new();
-        let mut gathered = 0;
         let mut batches = train.iter();
-        while let Some(batch) = batches.next() {
-            let batch = match batch {
-                Ok(batch) => batch,
-                Err(problem) => return self.interrupter.fail(problem),
-            };
-            let number = before + self.state.batch;
-            settings
-                .device
-                .seed(mix(settings.train.seed, number as u64));
-            let sentences = batch.sentences.clone();
-            let output = self.learner.train_step(batch);
-            if !output.item.loss.is_finite() {
-                let what = format!("loss became {}", output.item.loss);
-                return self.stop_on_bad_number(&what, &sentences);
+        while self.state.batch < per_epoch {
+            let wanted = settings.train.accumulate.min(per_epoch - self.state.batch);
+            let mut group = Vec::with_capacity(wanted);
+            for number in self.state.batch..self.state.batch + wanted {
+                match batches.next() {
+                    Some(Ok(batch)) => group.push((before + number, batch)),
+                    Some(Err(problem)) => return self.interrupter.fail(problem),
+                    None => {
+                        return self.fail(Error::Training(format!(
+                            "the batches of epoch {epoch} ended after {number} of {per_epoch}: making a batch failed, \
+                             see above"
+                        )));
+                    }
+                }
             }
-            gathered += 1;
-            let last = self.state.batch + 1 == per_epoch;
-            let step_now = gathered == settings.train.accumulate || last;
-            let Some(outcome) = self.apply(output, &mut gradients, gathered, step_now) else {
-                return self.stop_on_bad_number("gradient is not finite", &sentences);
+            let Some(outcomes) = self.step(group) else {
+                return;
             };
-            if step_now {
-                gathered = 0;
-            }
-            self.state.batch += 1;
-            self.state.loss_sum += outcome.loss * outcome.sentences as f64;
-            self.state.loss_sentences += outcome.sentences;
-            self.state.seconds = self.seconds();
-            let iteration = Some(self.state.batch);
-            let rate = self.learner.lr_current();
             if !settings.plain {
                 process::let_signals_through();
             }
-            self.lines()
-                .step(&self.state, outcome.sentences, rate.base());
-            self.report(LearnerEvent::ProcessedItem(TrainingItem::new(
-                outcome,
-                batches.progress(),
-                iteration,
-                Some(rate),
-            )));
-            // Gathered gradients are not saved, so a stop waits for the step they go into.
-            if step_now && self.interrupter.should_stop() {
+            for outcome in outcomes {
+                self.take_note(outcome, batches.progress());
+            }
+            if self.interrupter.should_stop() {
                 return;
             }
-            if step_now && !last && self.is_due() {
+            if self.state.batch < per_epoch && self.is_due() {
                 self.save();
             }
         }
-        if self.state.batch < per_epoch {
-            self.fail(Error::Training(format!(
-                "the batches of epoch {epoch} ended after {} of {per_epoch}: making a batch failed, see above",
-                self.state.batch
-            )));
-        }
     }
 
-    /// Adds a batch's gradients, and updates the weights when enough are gathered. Nothing when a gradient is not
-    /// finite: then the weights stay as they are.
-    fn apply(
-        &mut self,
-        output: TrainOutput<Outcome>,
-        accumulator: &mut GradientsAccumulator<Recognizer<H>>,
-        gathered: usize,
-        step_now: bool,
-    ) -> Option<Outcome> {
+    /// One update of the weights from a group of batches, each with its number in the run. Nothing when that failed or
+    /// led to bad numbers: then the weights stay as they are.
+    fn step(&mut self, group: Vec<(usize, Batch<H::Gold>)>) -> Option<Vec<Outcome>> {
         let settings = self.settings;
-        let gradients = if gathered == 1 && step_now {
-            output.grads
-        } else {
-            accumulator.accumulate(&self.learner.model(), output.grads);
-            if !step_now {
-                return Some(output.item);
-            }
-            accumulator.grads()
-        };
+        let count = group.len();
+        let sentences: Vec<Vec<usize>> = group.iter().map(|(_, b)| b.sentences.clone()).collect();
         let model = self.learner.model();
-        let norm = settings
+        let mut accumulator = GradientsAccumulator::new();
+        let mut single = None;
+        let mut outcomes = Vec::with_capacity(count);
+        let mut group = group.into_iter().peekable();
+        while group.peek().is_some() {
+            let wave = group.by_ref().take(self.crew.size()).collect();
+            let seed = settings.train.seed;
+            let outputs = match self.crew.calculate(&self.learner, wave, seed) {
+                Ok(outputs) => outputs,
+                Err(problem) => {
+                    self.fail(self.broken(&problem));
+                    return None;
+                }
+            };
+            for output in outputs {
+                match count {
+                    1 => single = Some(output.grads),
+                    _ => accumulator.accumulate(&model, output.grads),
+                }
+                outcomes.push(output.item);
+            }
+        }
+        let gradients = single.unwrap_or_else(|| accumulator.grads());
+        let losses = outcomes
+            .iter_mut()
+            .filter_map(|outcome| outcome.unread.take());
+        let losses = losses.collect();
+        let (norm, losses) = settings
             .scale
-            .clip(&model, &gradients, gathered, settings.train.clip);
+            .clip(&model, &gradients, losses, settings.train.clip);
+        drop(model);
+        for (index, (outcome, loss)) in outcomes.iter_mut().zip(losses).enumerate() {
+            outcome.loss = loss;
+            if !loss.is_finite() {
+                self.state.batch += index;
+                self.stop_on_bad_number(&format!("loss became {loss}"), &sentences[index]);
+                return None;
+            }
+        }
         if !norm.is_finite() {
+            self.stop_on_bad_number("gradient is not finite", &sentences.concat());
             return None;
         }
         self.learner.lr_step();
         self.learner.optimizer_step(gradients);
         self.state.step += 1;
-        Some(output.item)
+        Some(outcomes)
+    }
+
+    /// Counts a batch and tells everyone who watches.
+    fn take_note(&mut self, outcome: Outcome, progress: Progress) {
+        self.state.batch += 1;
+        self.state.loss_sum += outcome.loss * outcome.sentences as f64;
+        self.state.loss_sentences += outcome.sentences;
+        self.state.seconds = self.seconds();
+        let iteration = Some(self.state.batch);
+        let rate = self.learner.lr_current();
+        self.lines()
+            .step(&self.state, outcome.sentences, rate.base());
+        self.report(LearnerEvent::ProcessedItem(TrainingItem::new(
+            outcome,
+            progress,
+            iteration,
+            Some(rate),
+        )));
+    }
+
+    /// What to say when a device gave up.
+    fn broken(&self, problem: &str) -> Error {
+        Error::Training(format!(
+            "a device failed in epoch {}, batch {} (after step {}): {problem}; {}. When the device is well again, go on \
+             with --resume",
+            self.state.epoch,
+            self.state.batch,
+            self.state.step,
+            self.kept(),
+        ))
+    }
+
+    /// What a resumed run would start from.
+    fn kept(&self) -> String {
+        match self.settings.checkpoints.newest() {
+            Ok(Some(state)) => format!("the checkpoint after step {} is kept", state.step),
+            _ => "no checkpoint was written yet".into(),
+        }
     }
 
     fn lines(&self) -> std::sync::MutexGuard<'_, Reporter> {
@@ -271,10 +323,7 @@ impl<H: Head> Session<'_, H> {
     }
 
     fn stop_on_bad_number(&mut self, what: &str, sentences: &[usize]) {
-        let kept = match self.settings.checkpoints.newest() {
-            Ok(Some(state)) => format!("the checkpoint after step {} is kept", state.step),
-            _ => "no checkpoint was written yet".into(),
-        };
+        let kept = self.kept();
         let texts = &self.settings.loader.kitchen().corpus.sentences;
         let message = format!(
             "the {what} in epoch {}, batch {} (after step {}); {kept}. Lower train.learning_rate, raise \

@@ -2,9 +2,16 @@
 
 #![allow(dead_code)] // each test file uses its part
 
+pub mod eight;
+
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
 
 use burn::tensor::{Device, Tensor, TensorData};
+use burn::train::Interrupter;
+use nerzoo::train::launch::Launch;
+use nerzoo::train::probe::Probed;
+use nerzoo::train::recipe::Recipe;
 use safetensors::{Dtype, SafeTensors};
 
 /// The devices tests run on: `NERZOO_TEST_DEVICES`, by default `cpu,ndarray`.
@@ -14,6 +21,44 @@ pub fn devices() -> Vec<(String, Device)> {
         .split(',')
         .map(|name| (name.to_string(), nerzoo::device::parse(name).unwrap()))
         .collect()
+}
+
+/// Lets tests that change or use what belongs to the whole process (switches, random numbers) run one at a time.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// A run without output on one device.
+pub fn launch(recipe: Recipe, out: &Path, device: &Device) -> Launch {
+    Launch {
+        recipe,
+        out: out.to_path_buf(),
+        resume: false,
+        careful: false,
+        devices: vec![device.clone()],
+        roots: Vec::new(),
+        plain: true,
+        silent: true,
+        command: "a test".into(),
+        interrupter: Interrupter::new(),
+    }
+}
+
+/// The largest gradient of each parameter, -1 where none arrived.
+pub fn largest(probed: Probed) -> Vec<(String, f32)> {
+    let each = probed.gradients.into_iter();
+    each.map(|(parameter, gradient)| {
+        let largest = gradient.map_or(-1.0, |gradient| {
+            let sizes = gradient.iter().map(|value| value.abs());
+            // Not a number stays one.
+            sizes.fold(0.0, |a, b| if b > a || b.is_nan() { b } else { a })
+        });
+        (parameter, largest)
+    })
+    .collect()
 }
 
 /// A folder of real files: the variable's, or the default beside the project. `None`, said loudly, when missing.

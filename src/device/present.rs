@@ -1,0 +1,240 @@
+//! What this machine has: each family's devices, looked for without trusting that a driver is installed.
+
+use burn::tensor::{DType, Device};
+
+/// Devices reached in the same way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    /// The processor, by Burn's flex backend and our kernels.
+    Cpu,
+    /// The processor, by the plain reference backend.
+    Ndarray,
+    /// GPUs through Vulkan.
+    Vulkan,
+    /// GPUs through whatever WebGPU finds.
+    Wgpu,
+    /// NVIDIA GPUs.
+    Cuda,
+}
+
+/// A device that is there.
+#[derive(Debug, Clone)]
+pub struct Present {
+    /// What to write after `--device`.
+    pub name: String,
+    /// What runs it.
+    pub backend: &'static str,
+    /// What it calls itself.
+    pub title: String,
+    /// Its memory in bytes, where something tells.
+    pub memory: Option<u64>,
+    /// The kinds of numbers it calculates with.
+    pub precisions: Vec<&'static str>,
+    /// A GPU played by the processor.
+    pub is_software: bool,
+    /// The device.
+    pub device: Device,
+}
+
+impl Family {
+    /// Every family, whether built in or not.
+    pub const ALL: [Family; 5] = [
+        Self::Cpu,
+        Self::Ndarray,
+        Self::Vulkan,
+        Self::Wgpu,
+        Self::Cuda,
+    ];
+
+    /// Its name in `--device`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Ndarray => "ndarray",
+            Self::Vulkan => "vulkan",
+            Self::Wgpu => "wgpu",
+            Self::Cuda => "cuda",
+        }
+    }
+
+    /// True when this program can use it.
+    pub fn is_built(&self) -> bool {
+        match self {
+            Self::Cpu | Self::Ndarray => true,
+            Self::Vulkan => cfg!(feature = "vulkan"),
+            Self::Wgpu => cfg!(feature = "wgpu"),
+            Self::Cuda => cfg!(feature = "cuda"),
+        }
+    }
+
+    /// What has to be installed for it.
+    pub(super) fn needs(&self) -> &'static str {
+        match self {
+            Self::Cpu | Self::Ndarray => "it needs nothing",
+            Self::Vulkan | Self::Wgpu => {
+                "it needs a graphics driver with Vulkan (for trying things out without a GPU, Debian's \
+                 mesa-vulkan-drivers)"
+            }
+            Self::Cuda => "it needs an NVIDIA GPU and its driver (does `nvidia-smi` list it?)",
+        }
+    }
+
+    /// The name of one of its devices.
+    pub(super) fn numbered(&self, number: usize) -> String {
+        match self {
+            Self::Cpu | Self::Ndarray => self.name().into(),
+            _ => format!("{}:{number}", self.name()),
+        }
+    }
+
+    /// Its devices, not opened yet; none when there are none, no driver is there, or it is not built in.
+    pub fn devices(&self) -> Vec<Device> {
+        match self {
+            Self::Cpu => vec![Device::flex()],
+            Self::Ndarray => vec![reference()],
+            #[cfg(feature = "vulkan")]
+            Self::Vulkan => enumerated(burn::tensor::DeviceType::Vulkan),
+            #[cfg(feature = "wgpu")]
+            Self::Wgpu => enumerated(burn::tensor::DeviceType::Wgpu),
+            #[cfg(feature = "cuda")]
+            Self::Cuda => enumerated(burn::tensor::DeviceType::Cuda),
+            #[allow(unreachable_patterns)] // a build with every feature has all of them
+            _ => Vec::new(),
+        }
+    }
+
+    /// Its devices, opened and asked about themselves.
+    pub fn present(&self) -> Vec<Present> {
+        let numbered = self.devices().into_iter().enumerate();
+        numbered
+            .filter_map(|(number, device)| quietly(|| self.ask(number, device)).ok())
+            .collect()
+    }
+
+    fn ask(&self, number: usize, device: Device) -> Present {
+        let precisions = [
+            ("f32", DType::F32),
+            ("f16", DType::F16),
+            ("bf16", DType::BF16),
+            ("f64", DType::F64),
+        ];
+        let precisions = precisions
+            .into_iter()
+            .filter(|(_, kind)| device.supports_dtype(*kind))
+            .map(|(name, _)| name)
+            .collect();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let processor = || (format!("this machine's processor, {cores} cores"), None);
+        let (backend, (title, address)) = match self {
+            Self::Cpu => ("flex", processor()),
+            Self::Ndarray => ("ndarray, for comparing", processor()),
+            Self::Vulkan => ("Vulkan", identity(&device)),
+            Self::Wgpu => ("WebGPU", identity(&device)),
+            Self::Cuda => ("CUDA", identity(&device)),
+        };
+        let is_processor = matches!(self, Self::Cpu | Self::Ndarray);
+        let is_software = !is_processor && address.is_none() && *self != Self::Cuda;
+        Present {
+            name: self.numbered(number),
+            backend,
+            title,
+            memory: match address {
+                Some(address) => card_memory(&address),
+                None if *self == Self::Cuda => None,
+                None => machine_memory(),
+            },
+            precisions,
+            is_software,
+            device,
+        }
+    }
+}
+
+/// Everything that is there, family by family.
+pub fn all() -> Vec<Present> {
+    Family::ALL.iter().flat_map(Family::present).collect()
+}
+
+/// The reference backend. Upstream deprecates it; this is the only place that names it.
+#[allow(deprecated)]
+fn reference() -> Device {
+    Device::ndarray()
+}
+
+/// Runs something that may panic, as missing drivers make some libraries do, and says in words why it did.
+pub fn quietly<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+    std::panic::set_hook(hook);
+    result.map_err(|payload| {
+        let text = payload.downcast_ref::<&str>().map(|text| text.to_string());
+        text.or_else(|| payload.downcast_ref::<String>().cloned())
+            .unwrap_or_else(|| "it gave no reason".into())
+    })
+}
+
+#[cfg(any(feature = "vulkan", feature = "wgpu", feature = "cuda"))]
+fn enumerated(kind: burn::tensor::DeviceType) -> Vec<Device> {
+    quietly(|| Device::enumerate(kind).into_vec()).unwrap_or_default()
+}
+
+/// What a GPU calls itself, and its address on the bus; programs that play a GPU have none.
+#[cfg(any(feature = "vulkan", feature = "wgpu", feature = "cuda"))]
+fn identity(device: &Device) -> (String, Option<String>) {
+    match device.identity() {
+        Some(found) => {
+            let address = found.physical.and_then(|card| card.pci_address);
+            (found.name, address.map(|address| address.to_string()))
+        }
+        None => ("unknown".into(), None),
+    }
+}
+
+#[cfg(not(any(feature = "vulkan", feature = "wgpu", feature = "cuda")))]
+fn identity(_: &Device) -> (String, Option<String>) {
+    ("unknown".into(), None)
+}
+
+/// The memory of the card at a bus address: amdgpu writes it to a file, NVIDIA's own tool knows it.
+fn card_memory(address: &str) -> Option<u64> {
+    let file = format!("/sys/bus/pci/devices/{address}/mem_info_vram_total");
+    if let Ok(text) = std::fs::read_to_string(file) {
+        return text.trim().parse().ok();
+    }
+    let asked = std::process::Command::new("nvidia-smi")
+        .args(["--query-gpu=memory.total", "--format=csv,noheader,nounits"])
+        .arg(format!("--id={address}"))
+        .output();
+    let megabytes: u64 = String::from_utf8(asked.ok()?.stdout)
+        .ok()?
+        .trim()
+        .parse()
+        .ok()?;
+    Some(megabytes << 20)
+}
+
+fn machine_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
+    let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kilobytes << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_processor_is_always_there() {
+        let names: Vec<String> = all().into_iter().map(|device| device.name).collect();
+        assert_eq!(names[..2], ["cpu", "ndarray"]);
+    }
+
+    #[test]
+    fn a_panic_becomes_a_reason() {
+        let reason = quietly(|| panic!("no {} here", "driver")).unwrap_err();
+        assert_eq!(reason, "no driver here");
+        assert_eq!(quietly(|| 3), Ok(3));
+    }
+}

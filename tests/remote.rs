@@ -1,0 +1,211 @@
+//! Two workers on this machine: training over them is training on one device, a wrong token is refused, and a worker
+//! that dies loses nothing but time.
+
+#![cfg(feature = "remote")]
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+/// A worker process; it ends with the test.
+struct Worker {
+    process: Child,
+    address: String,
+}
+
+impl Worker {
+    fn start(token: &Path, listen: &str) -> Self {
+        let mut process = nerzoo()
+            .args(["worker", "--device", "cpu", "--listen", listen])
+            .arg("--token-file")
+            .arg(token)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        let address = line.split_whitespace().find(|word| word.contains("127."));
+        let address = address.unwrap_or_else(|| panic!("no address in {line:?}"));
+        let address = address.trim_end_matches(';').to_string();
+        Self { process, address }
+    }
+
+    fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn nerzoo() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nerzoo"));
+    command
+        .env_remove("NERZOO_DEVICE")
+        .env_remove("NERZOO_TOKEN_FILE");
+    command
+}
+
+/// A folder with a token and a recipe for a model of a few seconds.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        std::fs::write(place.token(), "a word of the test\n").unwrap();
+        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("datasets/quickstart");
+        let recipe = format!(
+            r#"
+            [data]
+            train = ["{0}/train.jsonl"]
+            dev = ["{0}/dev.jsonl"]
+            limit = 48
+            [encoder.scratch]
+            vocabulary = 300
+            layers = 1
+            width = 32
+            heads = 2
+            feed_forward = 64
+            dropout = 0.0
+            [head]
+            name = "span_ner"
+            longest = 6
+            dropout = 0.0
+            [train]
+            epochs = 8
+            batch = 8
+            learning_rate = 5e-3
+            accumulate = 2
+            report_seconds = 0.0
+            "#,
+            data.display()
+        );
+        std::fs::write(place.at("recipe.toml"), recipe).unwrap();
+        place
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn token(&self) -> PathBuf {
+        self.at("token")
+    }
+
+    fn command(&self, device: &str, out: &str) -> Command {
+        let mut command = nerzoo();
+        command
+            .arg("train")
+            .arg(self.at("recipe.toml"))
+            .args(["--device", device, "--plain", "--out"])
+            .arg(self.at(out))
+            .arg("--token-file")
+            .arg(self.token());
+        command
+    }
+
+    fn train(&self, device: &str, out: &str, more: &[&str]) -> Output {
+        self.command(device, out).args(more).output().unwrap()
+    }
+
+    fn dev_f1(&self, out: &str) -> f64 {
+        let text = std::fs::read_to_string(self.at(out).join("metrics.json")).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        json["curves"]["points"]
+            .as_array()
+            .and_then(|points| points.last()?["dev_f1"].as_f64())
+            .unwrap_or_else(|| panic!("no F1 in {text}"))
+    }
+}
+
+fn said(output: &Output) -> String {
+    let streams = [&output.stdout, &output.stderr];
+    streams
+        .map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+        .join("\n")
+}
+
+#[test]
+fn two_workers_train_as_one_device_does() {
+    let place = Place::new();
+    let workers = [0, 1].map(|_| Worker::start(&place.token(), "127.0.0.1:0"));
+    let names = workers
+        .each_ref()
+        .map(|worker| format!("remote:{}", worker.address));
+    let far = place.train(&names.join(","), "far", &[]);
+    assert!(far.status.success(), "{}", said(&far));
+    let near = place.train("cpu", "near", &[]);
+    assert!(near.status.success(), "{}", said(&near));
+    let (far, near) = (place.dev_f1("far"), place.dev_f1("near"));
+    println!("dev F1 {far} on two workers, {near} here");
+    assert!(near > 0.3, "the model learns something: {near}");
+    assert!((far - near).abs() < 0.02, "{far} {near}");
+}
+
+#[test]
+fn a_wrong_token_is_refused() {
+    let place = Place::new();
+    let worker = Worker::start(&place.token(), "127.0.0.1:0");
+    std::fs::write(place.token(), "another word\n").unwrap();
+    let refused = place.train(&format!("remote:{}", worker.address), "run", &[]);
+    assert!(!refused.status.success());
+    let said = said(&refused);
+    assert!(said.contains("--token-file"), "{said}");
+    assert!(!place.at("run").exists(), "nothing was begun");
+    std::fs::write(place.token(), "\n").unwrap();
+    let refused = place.train(&format!("remote:{}", worker.address), "run", &[]);
+    assert!(!refused.status.success());
+}
+
+#[test]
+fn nobody_there_is_said() {
+    let place = Place::new();
+    let refused = place.train("remote:127.0.0.1:1", "run", &[]);
+    assert!(!refused.status.success());
+    let said = said(&refused);
+    assert!(said.contains("nerzoo worker"), "{said}");
+}
+
+#[test]
+fn a_dead_worker_ends_the_run_and_it_goes_on_later() {
+    let place = Place::new();
+    let mut workers = [0, 1].map(|_| Worker::start(&place.token(), "127.0.0.1:0"));
+    let names = workers
+        .each_ref()
+        .map(|worker| format!("remote:{}", worker.address))
+        .join(",");
+    let mut run = place
+        .command(&names, "run")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // In the middle of the third epoch.
+    let lines = BufReader::new(run.stdout.take().unwrap()).lines();
+    let mut lines = lines.map_while(Result::ok);
+    let seen = lines.find(|line| line.starts_with("epoch 3/8") && line.contains("batch"));
+    assert!(seen.is_some(), "the third epoch was reached");
+    workers[1].kill();
+    let rest: Vec<String> = lines.collect();
+    let output = run.wait_with_output().unwrap();
+    let said = format!("{rest:?}\n{}", said(&output));
+    assert!(!output.status.success(), "{said}");
+    assert!(said.contains("error: a device failed in epoch"), "{said}");
+    assert!(said.contains("the checkpoint after step"), "{said}");
+    assert!(said.contains("--resume"), "{said}");
+
+    workers[1] = Worker::start(&place.token(), &workers[1].address);
+    let resumed = place.train(&names, "run", &["--resume"]);
+    assert!(resumed.status.success(), "{}", self::said(&resumed));
+    let near = place.train("cpu", "near", &[]);
+    assert!(near.status.success());
+    let (far, near) = (place.dev_f1("run"), place.dev_f1("near"));
+    assert!((far - near).abs() < 0.02, "{far} {near}");
+}
