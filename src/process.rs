@@ -1,4 +1,39 @@
-//! The process: an allocator that keeps its pages, closed pipes, and what has been used so far.
+//! The process: an allocator that keeps its pages, closed pipes, panics of others, and what has been used so far.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::sync::Arc;
+
+/// Burn puts what it reads from a checkpoint on a default device first, for which it would open a GPU. Every device is
+/// named here, so the default is the processor, unless the user has chosen one.
+#[allow(unsafe_code)]
+pub fn leave_gpus_alone() {
+    if std::env::var_os("BURN_DEVICE").is_none() {
+        // SAFETY: called before any thread exists.
+        unsafe { std::env::set_var("BURN_DEVICE", "flex") };
+    }
+}
+
+/// Runs something that may panic and says why it did: Burn and GPU libraries tell in this way that a device is missing,
+/// full or gone. Other threads' panics are shown as ever.
+pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    let hook = Arc::new(take_hook());
+    let (before, here) = (hook.clone(), std::thread::current().id());
+    set_hook(Box::new(move |panic| {
+        if std::thread::current().id() != here {
+            before(panic);
+        }
+    }));
+    let result = catch_unwind(AssertUnwindSafe(work));
+    drop(take_hook());
+    if let Ok(hook) = Arc::try_unwrap(hook) {
+        set_hook(hook);
+    }
+    result.map_err(|payload| {
+        let text = payload.downcast_ref::<&str>().map(|text| text.to_string());
+        text.or_else(|| payload.downcast_ref::<String>().cloned())
+            .unwrap_or_else(|| "it gave no reason".into())
+    })
+}
 
 /// Tells the C library to keep freed pages instead of handing them back: a training step frees and asks again for
 /// hundreds of megabytes, and page faults would take a quarter of its time. Elsewhere than on glibc nothing
@@ -106,5 +141,17 @@ fn usage() -> Option<libc::rusage> {
     // SAFETY: getrusage fills the structure when it returns 0.
     unsafe {
         (libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) == 0).then(|| usage.assume_init())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_becomes_a_reason() {
+        let reason = caught(|| panic!("no {} here", "driver")).unwrap_err();
+        assert_eq!(reason, "no driver here");
+        assert_eq!(caught(|| 3), Ok(3));
     }
 }

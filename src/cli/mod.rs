@@ -177,7 +177,8 @@ pub fn run(cli: Cli) -> ExitCode {
 fn log_to_stderr(verbose: u8) {
     use tracing_subscriber::EnvFilter;
     let level = match verbose {
-        0 => "warn,nerzoo=info",
+        // A worker that is gone is said once, by us.
+        0 => "warn,nerzoo=info,burn_remote=error,burn_communication=error",
         1 => "info,nerzoo=debug",
         _ => "debug",
     };

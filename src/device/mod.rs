@@ -7,7 +7,7 @@ pub mod self_test;
 
 use burn::tensor::Device;
 
-pub use present::{Family, Present, all, quietly};
+pub use present::{Family, Present, all};
 
 use crate::error::{Error, Result};
 

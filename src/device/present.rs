@@ -2,6 +2,8 @@
 
 use burn::tensor::{DType, Device};
 
+use crate::process::caught;
+
 /// Devices reached in the same way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
@@ -107,7 +109,7 @@ impl Family {
     pub fn present(&self) -> Vec<Present> {
         let numbered = self.devices().into_iter().enumerate();
         numbered
-            .filter_map(|(number, device)| quietly(|| self.ask(number, device)).ok())
+            .filter_map(|(number, device)| caught(|| self.ask(number, device)).ok())
             .collect()
     }
 
@@ -161,22 +163,9 @@ fn reference() -> Device {
     Device::ndarray()
 }
 
-/// Runs something that may panic, as missing drivers make some libraries do, and says in words why it did.
-pub fn quietly<T>(work: impl FnOnce() -> T) -> Result<T, String> {
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| {}));
-    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-    std::panic::set_hook(hook);
-    result.map_err(|payload| {
-        let text = payload.downcast_ref::<&str>().map(|text| text.to_string());
-        text.or_else(|| payload.downcast_ref::<String>().cloned())
-            .unwrap_or_else(|| "it gave no reason".into())
-    })
-}
-
 #[cfg(any(feature = "vulkan", feature = "wgpu", feature = "cuda"))]
 fn enumerated(kind: burn::tensor::DeviceType) -> Vec<Device> {
-    quietly(|| Device::enumerate(kind).into_vec()).unwrap_or_default()
+    caught(|| Device::enumerate(kind).into_vec()).unwrap_or_default()
 }
 
 /// What a GPU calls itself, and its address on the bus; programs that play a GPU have none.
@@ -229,12 +218,5 @@ mod tests {
     fn the_processor_is_always_there() {
         let names: Vec<String> = all().into_iter().map(|device| device.name).collect();
         assert_eq!(names[..2], ["cpu", "ndarray"]);
-    }
-
-    #[test]
-    fn a_panic_becomes_a_reason() {
-        let reason = quietly(|| panic!("no {} here", "driver")).unwrap_err();
-        assert_eq!(reason, "no driver here");
-        assert_eq!(quietly(|| 3), Ok(3));
     }
 }

@@ -8,8 +8,9 @@ use burn::tensor::module::conv3d;
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Device, Tensor, TensorData};
 
-use super::{Family, quietly};
+use super::Family;
 use crate::nn::host::floats;
+use crate::process::caught;
 
 /// How far results may be apart, relative to the largest number.
 const TOLERANCE: f32 = 1e-4;
@@ -41,8 +42,8 @@ pub fn run(device: &Device) -> Result<Verdict, String> {
         false => Family::Cpu,
     };
     let other = other.devices().remove(0);
-    let found = quietly(|| results(device))?;
-    let expected = quietly(|| results(&other))?;
+    let found = caught(|| results(device))?;
+    let expected = caught(|| results(&other))?;
     let differences: Vec<(&'static str, f32)> = found
         .into_iter()
         .zip(expected)

@@ -95,7 +95,11 @@ impl Optimizer for AdamW {
                 moment_2: Tensor::zeros(tensor.dims(), &device),
                 max_moment_2: None,
             },
-            |state| state.momentum,
+            // Read from a checkpoint, it may be on another device still.
+            |state| match state.momentum.moment_1.device() == device {
+                true => state.momentum,
+                false => state.momentum.to_device(&device),
+            },
         );
         let time = state.time + 1;
         let constants = Constants {

@@ -4,7 +4,6 @@
 //! every step a function of the seed and the step's number: order, dropout and negatives of a step do not depend
 //! on how the run got there, so a resumed run ends in the same bits as an uninterrupted one.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::time::Instant;
 
@@ -113,12 +112,9 @@ impl<H: Head> SupervisedLearningStrategy<Recognizer<H>> for ExactTraining<H> {
             session.save();
         }
         while !session.state.finished && !session.interrupter.should_stop() {
-            // Burn says by a panic that a device is out of memory or gone.
-            let epoch = AssertUnwindSafe(|| session.epoch(&train, &valid));
-            if let Err(panic) = catch_unwind(epoch) {
-                let reason = panic.downcast_ref::<String>().map(String::as_str);
-                let reason = reason.or_else(|| panic.downcast_ref::<&str>().copied());
-                session.fail(session.broken(reason.unwrap_or("it gave no reason")));
+            // A panic is Burn's way to say that a device is out of memory or gone.
+            if let Err(reason) = process::caught(|| session.epoch(&train, &valid)) {
+                session.fail(session.broken(&reason));
             }
         }
         // A terminal display forgets stops and errors when it closes; what went wrong is kept here.
@@ -300,9 +296,13 @@ impl<H: Head> Session<'_, H> {
 
     /// What to say when a device gave up.
     fn broken(&self, problem: &str) -> Error {
+        let remedy = match self.settings.careful {
+            true => "Start all workers anew, as the others do not take one back",
+            false => "Free its memory, or give it smaller batches",
+        };
         Error::Training(format!(
-            "a device failed in epoch {}, batch {} (after step {}): {problem}; {}. When the device is well again, go on \
-             with --resume",
+            "a device failed in epoch {}, batch {} (after step {}); {}. {remedy}; then go on with --resume. It said: \
+             {problem}",
             self.state.epoch,
             self.state.batch,
             self.state.step,
