@@ -52,9 +52,11 @@ impl<H: Head> Crew<H> {
             hands.push(Box::new(Hand(batches.next())));
         }
         let model = learner.model();
+        self.wait()?;
         let (outputs, _) = several
             .step(&mut hands, &model)
             .map_err(|problem| problem.to_string())?;
+        self.wait()?;
         let mut outputs: Vec<TrainOutput<Outcome>> = outputs
             .into_iter()
             .map(|found| {
@@ -68,6 +70,14 @@ impl<H: Head> Crew<H> {
         // They come in the order in which the devices were done.
         outputs.sort_by_key(|output| output.item.batch);
         Ok(outputs)
+    }
+
+    /// Waits for all work. Burn's GPU backends queue it by thread, and a tensor handed to another thread may be read
+    /// there before it is calculated: without this, two threads on one Vulkan device train on numbers of before.
+    fn wait(&self) -> Result<(), String> {
+        self.devices
+            .iter()
+            .try_for_each(|device| device.sync().map_err(|problem| problem.to_string()))
     }
 }
 
