@@ -123,8 +123,8 @@ struct Answer {
     /// In how many steps DiffusionNER denoises them [default: as it was trained].
     #[arg(long, value_name = "N")]
     steps: Option<usize>,
-    /// What the three probabilities of a mention of DiffusionNER have to exceed together, 0 to 3 [default: as it was
-    /// trained].
+    /// The head's own threshold: the sum of three probabilities that a mention of DiffusionNER has to exceed, 0 to 3; the
+    /// score of one of Locate and Label, 0 to 1 [default: as it was trained].
     #[arg(long, value_name = "SUM")]
     phi: Option<f64>,
 }

@@ -1,81 +1,33 @@
 //! The assignment problem: as many pairs of rows and columns as there can be, at the lowest total cost.
-//!
-//! The Hungarian method by shortest augmenting paths: O(short² · long) for a matrix of these two sides, on plain
-//! numbers with a fraction, so that no cost is rounded.
+
+use pathfinding::kuhn_munkres::kuhn_munkres_min;
+use pathfinding::matrix::Matrix;
+
+/// Costs are counted in these parts of 1: the solver wants whole numbers, and probabilities are no finer.
+const PARTS: f64 = 1e12;
 
 /// Pairs (row, column) in order of the rows, each row and column at most once, as many as the shorter side has.
-/// `costs` are listed row by row and finite.
+/// `costs` are listed row by row and between -1000 and 1000.
 pub fn assign(costs: &[f64], rows: usize, columns: usize) -> Vec<(usize, usize)> {
     assert_eq!(costs.len(), rows * columns, "one cost a pair");
-    if rows <= columns {
-        return shortest_paths(rows, columns, |row, column| costs[row * columns + column]);
+    if costs.is_empty() {
+        return Vec::new();
     }
-    let mut pairs: Vec<(usize, usize)> =
-        shortest_paths(columns, rows, |column, row| costs[row * columns + column])
+    let cost = |row: usize, column: usize| (costs[row * columns + column] * PARTS) as i64;
+    let is_wide = rows <= columns;
+    let matrix = match is_wide {
+        true => Matrix::from_fn(rows, columns, |(row, column)| cost(row, column)),
+        false => Matrix::from_fn(columns, rows, |(column, row)| cost(row, column)),
+    };
+    let (_, chosen) = kuhn_munkres_min(&matrix);
+    let mut pairs: Vec<(usize, usize)> = chosen.into_iter().enumerate().collect();
+    if !is_wide {
+        pairs = pairs
             .into_iter()
             .map(|(column, row)| (row, column))
             .collect();
-    pairs.sort_unstable();
-    pairs
-}
-
-/// No column, and no column yet.
-const NONE: usize = usize::MAX;
-
-/// For at most as many rows as columns. Prices of rows and columns keep every reduced cost at or above 0; each row is
-/// added along the path that is cheapest under them.
-fn shortest_paths(
-    rows: usize,
-    columns: usize,
-    cost: impl Fn(usize, usize) -> f64,
-) -> Vec<(usize, usize)> {
-    let mut row_price = vec![0.0; rows];
-    let mut column_price = vec![0.0; columns];
-    let mut row_of = vec![NONE; columns];
-    for added in 0..rows {
-        let mut distance = vec![f64::INFINITY; columns];
-        let mut before = vec![NONE; columns]; // the column a path comes from
-        let mut settled: Vec<usize> = Vec::new();
-        let mut is_settled = vec![false; columns];
-        let (mut row, mut reached, mut last) = (added, 0.0, NONE);
-        let end = loop {
-            let mut nearest = NONE;
-            for column in (0..columns).filter(|column| !is_settled[*column]) {
-                let reduced = cost(row, column) - row_price[row] - column_price[column];
-                if reached + reduced < distance[column] {
-                    distance[column] = reached + reduced;
-                    before[column] = last;
-                }
-                if nearest == NONE || distance[column] < distance[nearest] {
-                    nearest = column;
-                }
-            }
-            reached = distance[nearest];
-            if row_of[nearest] == NONE {
-                break nearest;
-            }
-            is_settled[nearest] = true;
-            settled.push(nearest);
-            last = nearest;
-            row = row_of[nearest];
-        };
-        row_price[added] += reached;
-        for column in settled {
-            row_price[row_of[column]] += reached - distance[column];
-            column_price[column] -= reached - distance[column];
-        }
-        let mut column = end;
-        while before[column] != NONE {
-            row_of[column] = row_of[before[column]];
-            column = before[column];
-        }
-        row_of[column] = added;
+        pairs.sort_unstable();
     }
-    let mut pairs: Vec<(usize, usize)> = (0..columns)
-        .filter(|column| row_of[*column] != NONE)
-        .map(|column| (row_of[column], column))
-        .collect();
-    pairs.sort_unstable();
     pairs
 }
 
