@@ -1,8 +1,11 @@
 //! The hot layers of a training step, each alone, as kernels and as plain operations: `cargo bench`.
 
 use burn::module::Module;
+use burn::optim::GradientsParams;
+use burn::tensor::module::conv3d;
+use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Device, Distribution, Tensor};
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use nerzoo::encoder::WordStates;
 use nerzoo::encoder::transformer::{Activation, Family, Transformer, TransformerConfig};
 use nerzoo::heads::Head;
@@ -10,6 +13,8 @@ use nerzoo::heads::seq_ner::{Config, Decoder, Gold, SeqNer};
 use nerzoo::nn::bilstm::BiLstm;
 use nerzoo::nn::{fused, rows};
 use nerzoo::text::Labels;
+use nerzoo::train::optimizer::{optimizer, scheduler};
+use nerzoo::train::recipe::Train;
 
 const BATCH: usize = 16;
 const WORDS: usize = 32;
@@ -90,6 +95,54 @@ fn bilstm(criterion: &mut Criterion) {
     });
 }
 
+/// What BOPN has over its grid: 10 channels, 3 cells each way, dilated in the plane of words.
+fn convolution(criterion: &mut Criterion) {
+    let grid = random([8, 10, 5, WORDS, WORDS], &Device::flex());
+    let kernel = random([10, 10, 3, 3, 3], &Device::flex());
+    for dilation in [1, 2] {
+        let options = || {
+            let around = [1, dilation, dilation];
+            ConvOptions::new([1; 3], around, around, 1)
+        };
+        let name = format!("3-D convolution, dilation {dilation}");
+        criterion.bench_function(&format!("{name}, forward"), |bencher| {
+            bencher.iter(|| conv3d(grid.clone(), kernel.clone(), None, options()).into_data());
+        });
+        criterion.bench_function(&format!("{name}, with gradient"), |bencher| {
+            bencher.iter(|| {
+                let [grid, kernel] = [&grid, &kernel]
+                    .map(|tensor| Tensor::from_inner(tensor.clone()).require_grad());
+                conv3d(grid, kernel, None, options()).sum().backward()
+            });
+        });
+    }
+}
+
+/// An update of a MiniLM layer and a vocabulary, clipping included.
+fn adamw(criterion: &mut Criterion) {
+    let train = Train::default();
+    let device = Device::flex().autodiff();
+    let model = BiLstm::new(1024, 1024, &device);
+    let input = random([2, 4, 1024], &device);
+    let (mut optimizer, scale) = optimizer(&train);
+    criterion.bench_function("AdamW, 16.8 million parameters", |bencher| {
+        bencher.iter_batched(
+            || {
+                let loss = model.forward(input.clone(), &[4, 4]).sum();
+                let gradients = loss.clone().backward();
+                let gradients = GradientsParams::from_grads(gradients, &model);
+                (model.clone(), gradients, loss.inner())
+            },
+            |(model, gradients, loss)| {
+                scale.clip(&model, &gradients, vec![loss], 1.0);
+                let rates = scheduler(&train, 10).step();
+                optimizer.step(rates, model, gradients)
+            },
+            BatchSize::PerIteration,
+        );
+    });
+}
+
 /// Looking up and the embedding's gradient.
 fn picking(criterion: &mut Criterion) {
     let table = random([30_000, WIDTH], &Device::flex());
@@ -133,5 +186,13 @@ fn tagger(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, transformer, bilstm, picking, tagger);
+criterion_group!(
+    benches,
+    transformer,
+    bilstm,
+    convolution,
+    picking,
+    adamw,
+    tagger
+);
 criterion_main!(benches);
