@@ -31,3 +31,31 @@ pub(super) fn filled<'de, D: Deserializer<'de>, C: Serialize>(
     }
     Ok(knobs)
 }
+
+/// Reads and writes a head's `Config` (serde's `remote = "Self"` on it, `of` a preset and `checked` beside it): what is
+/// not given comes from the preset, so that has to be read first.
+macro_rules! with_presets {
+    ($config:ty) => {
+        impl Default for $config {
+            fn default() -> Self {
+                Self::of(Default::default())
+            }
+        }
+
+        impl serde::Serialize for $config {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                Self::serialize(self, serializer)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $config {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                use serde::de::Error;
+                let knobs = $crate::heads::preset::filled(deserializer, Self::of)?;
+                let config = Self::deserialize(knobs).map_err(D::Error::custom)?;
+                config.checked().map_err(D::Error::custom)
+            }
+        }
+    };
+}
+pub(super) use with_presets;

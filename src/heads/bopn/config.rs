@@ -1,10 +1,9 @@
 //! The knobs of BOPN. Two presets fill what a recipe leaves out.
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 pub use crate::heads::preset::Preset;
-use crate::heads::preset::filled;
+use crate::heads::preset::with_presets;
 
 /// Which boundaries have offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -154,26 +153,7 @@ impl Config {
     }
 }
 
-impl Default for Config {
-    fn default() -> Self {
-        Self::of(Preset::default())
-    }
-}
-
-impl Serialize for Config {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Self::serialize(self, serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Config {
-    /// What is not given comes from the preset, so the preset has to be read first.
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let knobs = filled(deserializer, Self::of)?;
-        let config = Self::deserialize(knobs).map_err(D::Error::custom)?;
-        config.checked().map_err(D::Error::custom)
-    }
-}
+with_presets!(Config);
 
 #[cfg(test)]
 mod tests {
