@@ -60,7 +60,7 @@ pub fn find(name: &str, token: Option<&str>) -> Result<Device> {
     devices.into_iter().nth(number.unwrap_or(0)).ok_or_else(|| {
         let problem = match count {
             0 => format!("nothing of the kind was found here; {}", family.needs()),
-            1 => format!("there is only one, {kind}:0"),
+            1 => format!("there is only one, {}", family.numbered(0)),
             _ => format!("there are {count}, from {kind}:0 on"),
         };
         Error::Device(format!(

@@ -126,8 +126,12 @@ impl Family {
             .map(|(name, _)| name)
             .collect();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let processor = || (format!("this machine's processor, {cores} cores"), None);
-        let (backend, (title, address)) = match self {
+        let processor = || Identity {
+            title: format!("this machine's processor, {cores} cores"),
+            is_card: false,
+            address: None,
+        };
+        let (backend, identity) = match self {
             Self::Cpu => ("flex", processor()),
             Self::Ndarray => ("ndarray, for comparing", processor()),
             Self::Vulkan => ("Vulkan", identity(&device)),
@@ -135,16 +139,16 @@ impl Family {
             Self::Cuda => ("CUDA", identity(&device)),
         };
         let is_processor = matches!(self, Self::Cpu | Self::Ndarray);
-        let is_software = !is_processor && address.is_none() && *self != Self::Cuda;
+        let is_software = !is_processor && !identity.is_card && *self != Self::Cuda;
         Present {
             name: self.numbered(number),
             backend,
-            title,
-            memory: match address {
-                Some(address) => card_memory(&address),
-                None if *self == Self::Cuda => None,
-                None => machine_memory(),
+            memory: match &identity.address {
+                Some(address) => card_memory(address),
+                None if is_processor || is_software => machine_memory(),
+                None => None,
             },
+            title: identity.title,
             precisions,
             is_software,
             device,
@@ -168,21 +172,30 @@ fn enumerated(kind: burn::tensor::DeviceType) -> Vec<Device> {
     caught(|| Device::enumerate(kind).into_vec()).unwrap_or_default()
 }
 
-/// What a GPU calls itself, and its address on the bus; programs that play a GPU have none.
+/// Who a device is.
+struct Identity {
+    title: String,
+    /// A card, not a program that plays one.
+    is_card: bool,
+    /// Its address on the bus, which not every system tells.
+    address: Option<String>,
+}
+
 #[cfg(any(feature = "vulkan", feature = "wgpu", feature = "cuda"))]
-fn identity(device: &Device) -> (String, Option<String>) {
-    match device.identity() {
-        Some(found) => {
-            let address = found.physical.and_then(|card| card.pci_address);
-            (found.name, address.map(|address| address.to_string()))
-        }
-        None => ("unknown".into(), None),
+fn identity(device: &Device) -> Identity {
+    let found = device.identity();
+    let card = found.as_ref().and_then(|found| found.physical.as_ref());
+    let address = card.and_then(|card| card.pci_address);
+    Identity {
+        is_card: card.is_some(),
+        address: address.map(|address| address.to_string()),
+        title: found.map_or_else(|| "unknown".into(), |found| found.name),
     }
 }
 
 #[cfg(not(any(feature = "vulkan", feature = "wgpu", feature = "cuda")))]
-fn identity(_: &Device) -> (String, Option<String>) {
-    ("unknown".into(), None)
+fn identity(_: &Device) -> Identity {
+    unreachable!("a build without GPUs asks none")
 }
 
 /// The memory of the card at a bus address: amdgpu writes it to a file, NVIDIA's own tool knows it.

@@ -131,7 +131,7 @@ impl<H: Head> Session<'_, H> {
     pub(super) fn broken(&self, problem: &str) -> Error {
         let remedy = match self.settings.careful {
             true => "Start all workers anew, as the others do not take one back",
-            false => "Free its memory, or give it smaller batches",
+            false => "If its memory is full, give it smaller batches",
         };
         Error::Training(format!(
             "a device failed in epoch {}, batch {} (after step {}); {}. {remedy}; then go on with --resume. It said: \
