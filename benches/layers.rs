@@ -13,8 +13,9 @@ use nerzoo::heads::seq_ner::{Config, Decoder, Gold, SeqNer};
 use nerzoo::nn::bilstm::BiLstm;
 use nerzoo::nn::{fused, rows};
 use nerzoo::text::Labels;
-use nerzoo::train::optimizer::{optimizer, scheduler};
+use nerzoo::train::optimizer::optimizer;
 use nerzoo::train::recipe::Train;
+use nerzoo::train::schedule::scheduler;
 
 const BATCH: usize = 16;
 const WORDS: usize = 32;

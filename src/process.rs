@@ -14,13 +14,14 @@ pub fn leave_gpus_alone() {
 }
 
 /// Runs something that may panic and says why it did: Burn and GPU libraries tell in this way that a device is missing,
-/// full or gone. Other threads' panics are shown as ever.
+/// full or gone. Where it happened is logged (`-v`); other threads' panics are shown as ever.
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     let hook = Arc::new(take_hook());
     let (before, here) = (hook.clone(), std::thread::current().id());
     set_hook(Box::new(move |panic| {
-        if std::thread::current().id() != here {
-            before(panic);
+        match std::thread::current().id() == here {
+            true => tracing::debug!("{panic}"),
+            false => before(panic),
         }
     }));
     let result = catch_unwind(AssertUnwindSafe(work));

@@ -5,6 +5,7 @@ mod common;
 
 use burn::tensor::Device;
 use common::eight::{recipe, sentences, variants};
+use common::losses;
 use nerzoo::heads::zoo::{self, ZOO};
 use nerzoo::nn::host::reads;
 use nerzoo::train::launch::Finished;
@@ -135,44 +136,14 @@ fn a_device_is_waited_for_as_little_as_possible() {
     }
 }
 
-/// A run over the shipped corpus without random numbers, with a step for each of 50 epochs, or more.
-fn run(device: &[Device], sets: &[&str]) -> Finished {
+/// Fifty steps without random numbers, on one device or several.
+fn run(devices: &[Device], sets: &[&str]) -> Finished {
     let folder = tempfile::tempdir().unwrap();
-    let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("datasets/quickstart");
-    let text = format!(
-        r#"
-        [data]
-        train = ["{}"]
-        limit = 16
-        [encoder.scratch]
-        vocabulary = 200
-        width = 32
-        heads = 2
-        feed_forward = 64
-        dropout = 0.0
-        [head]
-        name = "bl_ner"
-        [head.seq]
-        dropout = 0.0
-        [head.span]
-        dropout = 0.0
-        [train]
-        epochs = 50
-        batch = 16
-        learning_rate = 1e-3
-        "#,
-        corpus.join("train.jsonl").display()
-    );
-    let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
-    let recipe = nerzoo::train::recipe::Recipe::parse(&text, "the test's recipe", &sets).unwrap();
-    let mut launch = common::launch(recipe, &folder.path().join("run"), &device[0]);
-    launch.devices = device.to_vec();
+    let fixed = ["head.seq.dropout=0.0", "head.span.dropout=0.0"];
+    let recipe = common::fifty("bl_ner", &[&fixed, sets].concat());
+    let mut launch = common::launch(recipe, &folder.path().join("run"), &devices[0]);
+    launch.devices = devices.to_vec();
     (zoo::find("bl_ner").unwrap().train)(&launch).unwrap()
-}
-
-fn losses(finished: &Finished) -> Vec<f64> {
-    let points = finished.state.curves.points.iter();
-    points.map(|point| point.train_loss).collect()
 }
 
 #[test]
@@ -197,15 +168,14 @@ fn fifty_steps_go_as_on_the_processor() {
 fn several_devices_train_as_one_does() {
     let _alone = common::alone(); // random numbers are the process's
     for (name, device) in common::devices() {
-        let knobs = ["train.batch=3", "train.epochs=5", "data.limit=17"];
-        let knobs_of_one = [
+        let knobs = [
             "train.batch=3",
             "train.epochs=5",
             "data.limit=17",
             "train.accumulate=2",
         ];
-        let two = run(&[device.clone(), device.clone()], &knobs);
-        let one = run(std::slice::from_ref(&device), &knobs_of_one);
+        let two = run(&[device.clone(), device.clone()], &knobs[..3]);
+        let one = run(std::slice::from_ref(&device), &knobs);
         // Six batches an epoch are three steps: every sentence is counted once.
         assert_eq!(two.state.step, 15, "{name}");
         assert_eq!(one.state.step, 15, "{name}");

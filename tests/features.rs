@@ -4,9 +4,9 @@ mod common;
 
 use std::path::Path;
 
-use nerzoo::data::{Format, Scheme, link_context, write};
+use nerzoo::data::link_context;
 use nerzoo::heads::zoo::{self, ZOO};
-use nerzoo::text::{Entity, Mention, Sentence};
+use nerzoo::text::{Mention, Sentence};
 use nerzoo::train::launch::Finished;
 use nerzoo::train::recipe::Recipe;
 use safetensors::SafeTensors;
@@ -17,13 +17,9 @@ const VECTORS: &str = "anna 0.5 -1 2\nsings 1 1 1\nbrakel 0.25 0 -3\nother 9 9 9
 /// Two documents with parts of speech.
 fn sentences() -> Vec<Sentence> {
     let make = |document: &str, words: &str, tags: &str, entities: &[(usize, usize, &str)]| {
-        let mut sentence = Sentence::from_words(words.split(' '));
+        let mut sentence = common::sentence(words, entities);
         sentence.document = Some(document.into());
         sentence.pos = Some(tags.split(' ').map(String::from).collect());
-        sentence.entities = entities
-            .iter()
-            .map(|(start, end, label)| Entity::new(*start, *end, *label))
-            .collect();
         sentence
     };
     let bank = [(0, 4, "ORG"), (3, 4, "LOC")];
@@ -47,36 +43,19 @@ const ALL: [&str; 7] = [
 ];
 
 fn recipe(head: &str, sets: &[&str], folder: &Path) -> Recipe {
-    let file = folder.join("five.jsonl");
-    write::to_file(&file, &sentences(), Format::TokensJsonl, Scheme::Iob2).unwrap();
+    let file = common::file(folder.join("five.jsonl"), &sentences());
     let vectors = folder.join("vectors.txt");
     std::fs::write(&vectors, VECTORS).unwrap();
-    let (file, vectors) = (file.display(), vectors.display());
-    let text = format!(
-        r#"
-        [data]
-        train = ["{file}"]
-        dev = ["{file}"]
-        test = ["{file}"]
-        [encoder.features]
-        word_vectors = "{vectors}"
-        [encoder.scratch]
-        vocabulary = 100
-        layers = 1
-        width = 16
-        heads = 2
-        feed_forward = 32
-        dropout = 0.0
-        [head]
-        name = "{head}"
-        [train]
-        epochs = 30
-        batch = 2
-        learning_rate = 1e-2
-        "#
-    );
-    let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
-    Recipe::parse(&text, "the test's recipe", &sets).unwrap()
+    let vectors = format!("encoder.features.word_vectors={}", vectors.display());
+    let fixed = [
+        vectors.as_str(),
+        "encoder.scratch.layers=1",
+        "encoder.scratch.width=16",
+        "train.epochs=30",
+        "train.batch=2",
+        "train.learning_rate=1e-2",
+    ];
+    common::small(head, &file, &[&fixed, sets].concat())
 }
 
 fn train(head: &str, sets: &[&str], folder: &Path) -> Finished {

@@ -2,10 +2,9 @@
 
 mod common;
 
-use std::path::Path;
-
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Distribution, Gradients, Int, Tensor};
+use common::losses;
 use nerzoo::encoder::batch::PieceBatch;
 use nerzoo::encoder::pieces::{Encoded, Pieces};
 use nerzoo::encoder::{EncoderConfig, Layers, Pooling, Scratch};
@@ -14,7 +13,6 @@ use nerzoo::nn::bilstm::BiLstm;
 use nerzoo::nn::fused;
 use nerzoo::nn::host::floats;
 use nerzoo::text::Sentence;
-use nerzoo::train::recipe::Recipe;
 
 /// Every parameter's gradient, in order.
 struct Collect<'a>(&'a Gradients, Vec<Vec<f32>>);
@@ -186,45 +184,20 @@ fn threads_change_no_bit() {
 #[test]
 fn fifty_steps_lose_the_same() {
     let _alone = common::alone(); // the switch is the process's
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = tempfile::tempdir().unwrap();
     let run = |on: bool| {
         fused::set(on);
-        let text = format!(
-            r#"
-            [data]
-            train = ["{}"]
-            limit = 16
-            [encoder.scratch]
-            vocabulary = 200
-            width = 32
-            heads = 2
-            feed_forward = 64
-            dropout = 0.0
-            [head]
-            name = "bopn"
-            preset = "released"
-            lstm_width = 32
-            lstm_dropout = 0.0
-            biaffine_width = 16
-            biaffine_dropout = 0.0
-            convolution_dropout = 0.0
-            [train]
-            epochs = 50
-            batch = 16
-            learning_rate = 1e-3
-            "#,
-            root.join("datasets/quickstart/train.jsonl").display()
-        );
-        let recipe = Recipe::parse(&text, "the test's recipe", &[]).unwrap();
+        let knobs = [
+            "head.preset=released",
+            "head.lstm_width=32",
+            "head.lstm_dropout=0.0",
+            "head.biaffine_width=16",
+            "head.biaffine_dropout=0.0",
+            "head.convolution_dropout=0.0",
+        ];
         let out = folder.path().join(if on { "kernels" } else { "plain" });
-        let launch = common::launch(recipe, &out, &Device::flex());
-        let finished = (zoo::find("bopn").unwrap().train)(&launch).unwrap();
-        let points = finished.state.curves.points;
-        points
-            .iter()
-            .map(|point| point.train_loss)
-            .collect::<Vec<f64>>()
+        let launch = common::launch(common::fifty("bopn", &knobs), &out, &Device::flex());
+        losses(&(zoo::find("bopn").unwrap().train)(&launch).unwrap())
     };
     let (plain, fast) = (run(false), run(true));
     assert_eq!(plain.len(), 50);

@@ -4,63 +4,35 @@ mod common;
 
 use std::path::Path;
 
-use nerzoo::data::{Format, Scheme, write};
+use common::sentence;
 use nerzoo::heads::zoo;
 use nerzoo::text::{Entity, Mention, Sentence};
-use nerzoo::train::recipe::Recipe;
 
 /// Entities of one and of seven words; the seeds have at most six.
 fn sentences() -> Vec<Sentence> {
-    let make = |words: &str, entities: &[(usize, usize, &str)]| {
-        let mut sentence = Sentence::from_words(words.split(' '));
-        sentence.entities = entities
-            .iter()
-            .map(|(start, end, label)| Entity::new(*start, *end, *label))
-            .collect();
-        sentence
-    };
     vec![
-        make(
+        sentence(
             "today the Old Bank of North and South opened",
             &[(1, 8, "ORG")],
         ),
-        make("today Anna sings", &[(1, 2, "PER")]),
-        make(
+        sentence("today Anna sings", &[(1, 2, "PER")]),
+        sentence(
             "Anna met the Old Bank of North and South today",
             &[(0, 1, "PER"), (2, 9, "ORG")],
         ),
-        make("nothing opened today", &[]),
+        sentence("nothing opened today", &[]),
     ]
 }
 
 fn found(sets: &[&str], folder: &Path) -> Vec<Vec<Mention>> {
-    let file = folder.join("four.jsonl");
-    write::to_file(&file, &sentences(), Format::TokensJsonl, Scheme::Iob2).unwrap();
-    let file = file.display();
-    let text = format!(
-        r#"
-        [data]
-        train = ["{file}"]
-        dev = ["{file}"]
-        [encoder.scratch]
-        vocabulary = 120
-        width = 32
-        heads = 2
-        feed_forward = 64
-        dropout = 0.0
-        [head]
-        name = "locate_label"
-        windows = [1, 2, 3, 4, 5, 6]
-        dropout = 0.1
-        [train]
-        epochs = 150
-        batch = 4
-        learning_rate = 5e-3
-        "#
-    );
-    let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
+    let file = common::file(folder.join("four.jsonl"), &sentences());
+    let fixed = [
+        "head.windows=[1,2,3,4,5,6]",
+        "head.dropout=0.1",
+        "train.epochs=150",
+    ];
+    let recipe = common::small("locate_label", &file, &[&fixed, sets].concat());
     let (_, device) = common::devices().remove(0);
-    let recipe = Recipe::parse(&text, "the test's recipe", &sets).unwrap();
     let launch = common::launch(recipe, &folder.join("run"), &device);
     let finished = (zoo::find("locate_label").unwrap().train)(&launch).unwrap();
     finished.tagger.tag(&sentences()).unwrap()

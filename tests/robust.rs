@@ -422,3 +422,35 @@ fn init_writes_a_recipe_that_trains() {
     let output = nerzoo(&[&["train", &recipe, "--out", &out][..], &small].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
+
+/// A column file whose gold stands before a column of guesses: only the flags tell them apart.
+#[test]
+fn every_reader_takes_the_columns() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let (file, recipe, out) = (at("two.conll"), at("mine.toml"), at("run"));
+    let rows = "N Anna B-PER B-LOC\nV sings O O\nN Brakel B-LOC B-PER\n\n";
+    std::fs::write(&file, rows.repeat(20)).unwrap();
+    let columns = ["--word-column", "1", "--tag-column", "2"];
+    let init = ["init", "--head", "seq_ner", "--train", &file, "--out"];
+    let output = nerzoo(&[&init[..], &[&recipe], &columns].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let written = std::fs::read_to_string(&recipe).unwrap();
+    assert!(
+        written.contains("options = { word_column = 1, tag_columns = [2] }"),
+        "{written}"
+    );
+    let small = ["train.epochs=40", "encoder.scratch.width=32"];
+    let train = ["train", &recipe, "--out", &out];
+    let sets: Vec<&str> = small.iter().flat_map(|set| ["--set", set]).collect();
+    let output = nerzoo(&[&train[..], &sets].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let f1 = |tags: &str| {
+        let columns = ["--word-column", "1", "--tag-column", tags];
+        let output = nerzoo(&[&["evaluate", &out, &file, "--json"][..], &columns].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let scores: Value = serde_json::from_slice(&output.stdout).unwrap();
+        scores["f1"].as_f64().unwrap()
+    };
+    assert_eq!((f1("2"), f1("3")), (1.0, 0.0));
+}

@@ -7,7 +7,8 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::Place;
-use crate::data::{self, Format, Options, registry};
+use super::reading::Reading;
+use crate::data::{self, registry};
 use crate::error;
 use crate::eval::analysis::{self, Analysis};
 use crate::eval::predictions;
@@ -43,9 +44,8 @@ pub struct Analyse {
     /// Sentences with the most errors to show; 0 for a report without any text of the corpus.
     #[arg(long, default_value_t = 20)]
     worst: usize,
-    /// The files' format, when it is not recognised.
-    #[arg(long)]
-    format: Option<Format>,
+    #[command(flatten)]
+    reading: Reading,
     #[command(flatten)]
     place: Place,
 }
@@ -95,10 +95,7 @@ impl Analyse {
     fn sentences(&self, place: &str) -> Result<Vec<Sentence>> {
         let path = Path::new(place);
         if path.exists() {
-            let options = Options {
-                format: self.format,
-                ..Options::default()
-            };
+            let options = self.reading.options();
             return Ok(data::read(path, &options)?);
         }
         let Some((corpus, split)) = place.split_once(':') else {

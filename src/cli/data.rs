@@ -7,7 +7,8 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 
 use super::print_json;
-use crate::data::{self, Format, Options, Scheme, check, make, registry, split, stats, write};
+use super::reading::Reading;
+use crate::data::{self, Format, Scheme, check, make, registry, split, stats, write};
 use crate::error::Error;
 
 /// Arguments of `data`.
@@ -29,39 +30,6 @@ enum Verb {
     Split(Split),
     /// Write the synthetic nested corpus.
     Make(Make),
-}
-
-/// How to read files; what is not given is recognised.
-#[derive(Debug, Args)]
-struct Reading {
-    /// columns, tokens_jsonl, text_jsonl, spert, w2ner, brat or text.
-    #[arg(long)]
-    format: Option<Format>,
-    /// Column files: the word's column, from 0.
-    #[arg(long, value_name = "N")]
-    word_column: Option<usize>,
-    /// Column files: the tags' column, from 0; several for nested layers.
-    #[arg(long, value_name = "N", value_delimiter = ',')]
-    tag_column: Vec<usize>,
-    /// Column files: the part of speech's column, from 0.
-    #[arg(long, value_name = "N")]
-    pos_column: Option<usize>,
-    /// Column files: iob1, iob2, bioes or bmes.
-    #[arg(long)]
-    scheme: Option<Scheme>,
-}
-
-impl Reading {
-    fn options(&self) -> Options {
-        Options {
-            format: self.format,
-            word_column: self.word_column,
-            tag_columns: (!self.tag_column.is_empty()).then(|| self.tag_column.clone()),
-            pos_column: self.pos_column,
-            scheme: self.scheme,
-            ..Options::default()
-        }
-    }
 }
 
 #[derive(Debug, Args)]

@@ -7,9 +7,10 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::json;
 
+use super::reading::Reading;
 use super::sweep::Sweep;
 use super::{Answer, Place, print_json};
-use crate::data::{self, Format, Options, registry};
+use crate::data::{self, registry};
 use crate::eval::{Counts, readings, threshold};
 use crate::heads::zoo;
 use crate::predict::Tagger;
@@ -27,9 +28,8 @@ pub struct Evaluate {
     /// The part of a named corpus.
     #[arg(long, default_value = "test")]
     split: String,
-    /// The file's format, when it is not recognised.
-    #[arg(long)]
-    format: Option<Format>,
+    #[command(flatten)]
+    reading: Reading,
     /// One JSON object instead of a table.
     #[arg(long)]
     json: bool,
@@ -201,10 +201,7 @@ impl Evaluate {
     fn sentences(&self) -> Result<Vec<Sentence>> {
         let path = PathBuf::from(&self.corpus);
         if path.exists() {
-            let options = Options {
-                format: self.format,
-                ..Options::default()
-            };
+            let options = self.reading.options();
             return Ok(data::read(&path, &options)?);
         }
         if self.corpus.contains(['/', '.']) {

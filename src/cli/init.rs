@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::Args;
 
-use crate::data::stats::Stats;
-use crate::data::{self, Format, Options};
+use super::reading::Reading;
+use crate::data::{self, stats::Stats};
 use crate::encoder::load;
 use crate::files::replace;
 use crate::heads::zoo;
@@ -33,9 +33,8 @@ pub struct Init {
     /// A pretrained encoder's folder or name; without it one is trained from scratch.
     #[arg(long, value_name = "ENCODER")]
     encoder: Option<String>,
-    /// The files' format, when it is not recognised.
-    #[arg(long)]
-    format: Option<Format>,
+    #[command(flatten)]
+    reading: Reading,
     /// Where to write the recipe; `-` is standard output.
     #[arg(long, default_value = "recipe.toml", value_name = "FILE")]
     out: PathBuf,
@@ -51,10 +50,7 @@ impl Init {
         if let Some(encoder) = &self.encoder {
             load::config(&load::find(encoder)?)?;
         }
-        let options = Options {
-            format: self.format,
-            ..Options::default()
-        };
+        let options = self.reading.options();
         let train = data::read_many(&self.train, &options)?;
         for path in self.dev.iter().chain(&self.test) {
             data::read(path, &options)?;
@@ -131,8 +127,10 @@ impl Init {
         if !self.test.is_empty() {
             writeln!(text, "test = {}", paths(&self.test))?;
         }
-        if let Some(format) = self.format {
-            writeln!(text, "options = {{ format = \"{format}\" }}")?;
+        let options = toml::to_string(&self.reading.options())?;
+        if !options.is_empty() {
+            let options: Vec<&str> = options.lines().collect();
+            writeln!(text, "options = {{ {} }}", options.join(", "))?;
         }
         self.encoder_part(&mut text, &stats)?;
         writeln!(text, "\n[head]\nname = \"{}\"", self.head)?;

@@ -8,6 +8,7 @@ mod evaluate;
 mod grid;
 mod init;
 mod predict;
+mod reading;
 mod sweep;
 mod train;
 mod worker;

@@ -10,8 +10,9 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
+use super::reading::Reading;
 use super::{Answer, On};
-use crate::data::{self, Format, Options, words};
+use crate::data::{self, Format, words};
 use crate::error::Error;
 use crate::heads::zoo;
 use crate::predict::Tagger;
@@ -29,9 +30,8 @@ pub struct Predict {
     /// Texts, one a line; `.jsonl` with `text` or `tokens`; or a column file. `-` is standard input.
     #[arg(default_value = "-")]
     file: PathBuf,
-    /// The file's format, when its name does not tell: text, text_jsonl, tokens_jsonl, columns, ...
-    #[arg(long)]
-    format: Option<Format>,
+    #[command(flatten)]
+    reading: Reading,
     /// Leave out mentions below this score.
     #[arg(long, default_value_t = 0.0, value_name = "SCORE")]
     threshold: f32,
@@ -183,7 +183,7 @@ impl Predict {
             .file
             .extension()
             .map(|ending| ending.to_string_lossy().to_lowercase());
-        let format = match (self.format, ending.as_deref()) {
+        let format = match (self.reading.format, ending.as_deref()) {
             (Some(format), _) => format,
             (None, Some("jsonl" | "ndjson")) => Format::TextJsonl,
             (None, Some("txt")) => Format::PlainText,
@@ -197,10 +197,7 @@ impl Predict {
     }
 
     fn whole_file(&self, context: usize) -> Result<Receiver<Item>> {
-        let options = Options {
-            format: self.format,
-            ..Options::default()
-        };
+        let options = self.reading.options();
         if self.is_stdin() {
             anyhow::bail!("this format is read from files only; save the input to one");
         }

@@ -47,7 +47,7 @@ pub struct Entry {
 }
 
 /// Every head there is.
-pub const ZOO: &[Entry] = &[
+pub static ZOO: &[Entry] = &[
     entry::<SeqNer>(
         "seq_ner",
         "SeqNER of Bundling Learning: tagging with softmax or CRF",

@@ -12,9 +12,10 @@ use serde_json::{Value, json};
 
 use super::batches::Loader;
 use super::corpus::Corpus;
-use super::optimizer::{optimizer, scheduler};
+use super::optimizer::optimizer;
 use super::recipe::Recipe;
 use super::run::Run;
+use super::schedule::scheduler;
 use crate::error::{Error, Result};
 use crate::heads::Head;
 use crate::predict::{ModelTagger, Tagger};

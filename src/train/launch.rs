@@ -11,11 +11,12 @@ use serde_json::{Value, json};
 
 use super::batches::Loader;
 use super::corpus::Corpus;
-use super::optimizer::{optimizer, scheduler};
+use super::optimizer::optimizer;
 use super::progress::{Quiet, Reporter};
 use super::recipe::Recipe;
 use super::resume::{Checkpoints, Lock, State, WheneverAsked};
 use super::run::Run;
+use super::schedule::scheduler;
 use super::step::{Loss, SpanF1};
 use super::strategy::ExactTraining;
 use crate::error::{Error, Result};

@@ -12,5 +12,6 @@ pub mod progress;
 pub mod recipe;
 pub mod resume;
 pub mod run;
+pub mod schedule;
 pub mod step;
 pub mod strategy;

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use nerzoo::data::write;
-use nerzoo::data::{Format, Scheme};
-use nerzoo::text::{Entity, Sentence};
+use nerzoo::text::Sentence;
 use nerzoo::train::recipe::Recipe;
+
+use super::sentence;
 
 /// Knobs of each head that deserve a run of their own.
 pub fn variants(head: &str) -> Vec<Vec<String>> {
@@ -114,68 +114,35 @@ fn bopn(table: &str, sets: &[&str]) -> Vec<String> {
 
 /// Eight sentences of different lengths, nested and not, one without entities.
 pub fn sentences() -> Vec<Sentence> {
-    let make = |words: &str, entities: &[(usize, usize, &str)]| {
-        let mut sentence = Sentence::from_words(words.split(' '));
-        sentence.entities = entities
-            .iter()
-            .map(|(start, end, label)| Entity::new(*start, *end, *label))
-            .collect();
-        sentence
-    };
     vec![
-        make("Anna sings", &[(0, 1, "PER")]),
-        make(
+        sentence("Anna sings", &[(0, 1, "PER")]),
+        sentence(
             "the University of Lindholm opened",
             &[(0, 4, "ORG"), (3, 4, "LOC")],
         ),
-        make("nothing happened yesterday", &[]),
-        make(
+        sentence("nothing happened yesterday", &[]),
+        sentence(
             "Lindholm said it would buy Orvane",
             &[(0, 1, "ORG"), (5, 6, "ORG")],
         ),
-        make("she moved to Lindholm", &[(3, 4, "LOC")]),
-        make(
+        sentence("she moved to Lindholm", &[(3, 4, "LOC")]),
+        sentence(
             "the Faculty of Law of the University of Brakel met Anna Keller",
             &[(0, 9, "ORG"), (5, 9, "ORG"), (8, 9, "LOC"), (10, 12, "PER")],
         ),
-        make(
+        sentence(
             "Keller and Anna Brakel left Brakel in May",
             &[(0, 1, "PER"), (2, 4, "PER"), (5, 6, "LOC")],
         ),
-        make(
+        sentence(
             "the Anna Keller Foundation of Brakel",
             &[(0, 6, "ORG"), (1, 3, "PER"), (5, 6, "LOC")],
         ),
     ]
 }
 
+/// A head's recipe over the eight.
 pub fn recipe(head: &str, sets: &[String], folder: &Path) -> Recipe {
-    let file = folder.join("eight.jsonl");
-    if !file.exists() {
-        write::to_file(&file, &sentences(), Format::TokensJsonl, Scheme::Iob2).unwrap();
-    }
-    let file = file.display();
-    let text = format!(
-        r#"
-        [data]
-        train = ["{file}"]
-        dev = ["{file}"]
-        test = ["{file}"]
-        [encoder.scratch]
-        vocabulary = 120
-        layers = 2
-        width = 32
-        heads = 2
-        feed_forward = 64
-        dropout = 0.0
-        [head]
-        name = "{head}"
-        [train]
-        epochs = 60
-        batch = 4
-        learning_rate = 5e-3
-        patience = 0
-        "#
-    );
-    Recipe::parse(&text, "the test's recipe", sets).unwrap()
+    let file = super::file(folder.join("eight.jsonl"), &sentences());
+    super::small(head, &file, sets)
 }

@@ -9,13 +9,16 @@ use std::sync::{Mutex, MutexGuard};
 
 use burn::tensor::{Device, Tensor, TensorData};
 use burn::train::Interrupter;
-use nerzoo::train::launch::Launch;
+use nerzoo::data::{Format, Scheme, write};
+use nerzoo::text::{Entity, Sentence};
+use nerzoo::train::launch::{Finished, Launch};
 use nerzoo::train::probe::Probed;
 use nerzoo::train::recipe::Recipe;
 use safetensors::{Dtype, SafeTensors};
 
 /// The devices tests run on: `NERZOO_TEST_DEVICES`, by default `cpu,ndarray`.
 pub fn devices() -> Vec<(String, Device)> {
+    nerzoo::process::keep_pages(); // as the program does
     let names = std::env::var("NERZOO_TEST_DEVICES").unwrap_or_else(|_| "cpu,ndarray".into());
     names
         .split(',')
@@ -29,6 +32,73 @@ pub fn alone() -> MutexGuard<'static, ()> {
     ALONE
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// A recipe for a small model from nothing over a file of sentences, with what a test changes in it.
+pub fn small(head: &str, file: &Path, sets: &[impl AsRef<str>]) -> Recipe {
+    let file = file.display();
+    let text = format!(
+        r#"
+        [data]
+        train = ["{file}"]
+        dev = ["{file}"]
+        test = ["{file}"]
+        [encoder.scratch]
+        vocabulary = 120
+        layers = 2
+        width = 32
+        heads = 2
+        feed_forward = 64
+        dropout = 0.0
+        [head]
+        name = "{head}"
+        [train]
+        epochs = 60
+        batch = 4
+        learning_rate = 5e-3
+        patience = 0
+        "#
+    );
+    let sets: Vec<String> = sets.iter().map(|set| set.as_ref().to_string()).collect();
+    Recipe::parse(&text, "the test's recipe", &sets).unwrap()
+}
+
+/// A recipe over the shipped corpus' first sentences without random numbers, one step in each of 50 epochs: the curves
+/// then hold every step's loss.
+pub fn fifty(head: &str, sets: &[&str]) -> Recipe {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("datasets/quickstart/train.jsonl");
+    let fixed = [
+        "data.dev=[]",
+        "data.test=[]",
+        "data.limit=16",
+        "encoder.scratch.vocabulary=200",
+        "train.epochs=50",
+        "train.batch=16",
+        "train.learning_rate=1e-3",
+    ];
+    small(head, &file, &[&fixed, sets].concat())
+}
+
+/// The loss of each epoch of a run.
+pub fn losses(finished: &Finished) -> Vec<f64> {
+    let points = finished.state.curves.points.iter();
+    points.map(|point| point.train_loss).collect()
+}
+
+/// Sentences in a file.
+pub fn file(path: PathBuf, sentences: &[Sentence]) -> PathBuf {
+    write::to_file(&path, sentences, Format::TokensJsonl, Scheme::Iob2).unwrap();
+    path
+}
+
+/// A sentence: its words between blanks, and its entities' first words, ends and types.
+pub fn sentence(words: &str, entities: &[(usize, usize, &str)]) -> Sentence {
+    let mut sentence = Sentence::from_words(words.split(' '));
+    sentence.entities = entities
+        .iter()
+        .map(|(start, end, label)| Entity::new(*start, *end, *label))
+        .collect();
+    sentence
 }
 
 /// A run without output on one device.

@@ -1,0 +1,39 @@
+//! How a command reads corpus files.
+
+use clap::Args;
+
+use crate::data::{Format, Options, Scheme};
+
+/// How to read files; what is not given is recognised.
+#[derive(Debug, Args)]
+pub struct Reading {
+    /// The files' format, when it is not recognised: columns, tokens_jsonl, text_jsonl, spert, w2ner, brat or text.
+    #[arg(long)]
+    pub format: Option<Format>,
+    /// Column files: the word's column, from 0.
+    #[arg(long, value_name = "N")]
+    word_column: Option<usize>,
+    /// Column files: the tags' column, from 0; several for nested layers.
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    tag_column: Vec<usize>,
+    /// Column files: the part of speech's column, from 0.
+    #[arg(long, value_name = "N")]
+    pos_column: Option<usize>,
+    /// Column files: iob1, iob2, bioes or bmes.
+    #[arg(long)]
+    scheme: Option<Scheme>,
+}
+
+impl Reading {
+    /// The same for the readers.
+    pub fn options(&self) -> Options {
+        Options {
+            format: self.format,
+            word_column: self.word_column,
+            tag_columns: (!self.tag_column.is_empty()).then(|| self.tag_column.clone()),
+            pos_column: self.pos_column,
+            scheme: self.scheme,
+            ..Options::default()
+        }
+    }
+}

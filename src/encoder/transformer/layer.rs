@@ -1,0 +1,123 @@
+//! One layer: by single operations on any device, as one kernel on the processor.
+
+use std::sync::Arc;
+
+use burn::module::Module;
+use burn::nn::{Dropout, LayerNorm, Linear};
+use burn::tensor::Tensor;
+use burn::tensor::activation::{gelu_approximate, relu, softmax};
+
+use super::config::Activation;
+use crate::nn::activation::gelu;
+use crate::nn::fused;
+
+/// Attention and feed-forward part, a norm after each.
+#[derive(Module, Debug)]
+pub(super) struct Layer {
+    pub(super) query: Linear,
+    pub(super) key: Linear,
+    pub(super) value: Linear,
+    pub(super) attention_output: Linear,
+    pub(super) attention_norm: LayerNorm,
+    pub(super) feed_forward_inner: Linear,
+    pub(super) feed_forward_outer: Linear,
+    pub(super) feed_forward_norm: LayerNorm,
+    pub(super) dropout: Dropout,
+    pub(super) attention_dropout: Dropout,
+    #[module(skip)]
+    pub(super) heads: usize,
+    #[module(skip)]
+    pub(super) activation: Activation,
+    #[module(skip)]
+    pub(super) norm_epsilon: f32,
+}
+
+impl Layer {
+    /// The whole layer as one kernel.
+    pub(super) fn packed(
+        &self,
+        index: usize,
+        states: Tensor<2>,
+        lengths: &Arc<Vec<usize>>,
+        seed: Option<u32>,
+    ) -> Tensor<2> {
+        let [_, width] = states.dims();
+        let linear = |linear: &Linear| {
+            let weight = linear.weight.val();
+            let zeros = || Tensor::zeros([weight.dims()[1]], &weight.device());
+            let bias = linear.bias.as_ref().map(|bias| bias.val());
+            (weight.clone(), bias.unwrap_or_else(zeros))
+        };
+        let dropout = |seed| {
+            let (attention, sublayer) = (self.attention_dropout.prob, self.dropout.prob);
+            fused::layer::Layer::dropout(seed, index, attention, sublayer)
+        };
+        let kernel = fused::layer::Layer {
+            lengths: lengths.clone(),
+            heads: self.heads,
+            width,
+            inner: self.feed_forward_inner.weight.dims()[1],
+            epsilon: self.norm_epsilon,
+            dropout: seed.map(dropout),
+        };
+        let weights = fused::layer::Weights {
+            linear: [
+                &self.query,
+                &self.key,
+                &self.value,
+                &self.attention_output,
+                &self.feed_forward_inner,
+                &self.feed_forward_outer,
+            ]
+            .map(linear),
+            norms: [&self.attention_norm, &self.feed_forward_norm].map(norm),
+        };
+        kernel.run(states, weights)
+    }
+
+    /// The same by single operations over padded rows.
+    pub(super) fn forward(&self, states: Tensor<3>, bias: Option<&Tensor<4>>) -> Tensor<3> {
+        let attended = self.dropout.forward(self.attend(states.clone(), bias));
+        let states = self.attention_norm.forward(states + attended);
+        let inner = self.feed_forward_inner.forward(states.clone());
+        let inner = match self.activation {
+            Activation::Gelu => gelu(inner),
+            Activation::GeluNew => gelu_approximate(inner),
+            Activation::Relu => relu(inner),
+        };
+        let outer = self.dropout.forward(self.feed_forward_outer.forward(inner));
+        self.feed_forward_norm.forward(states + outer)
+    }
+
+    fn attend(&self, states: Tensor<3>, bias: Option<&Tensor<4>>) -> Tensor<3> {
+        let [rows, pieces, width] = states.dims();
+        let depth = width / self.heads;
+        let split = |tensor: Tensor<3>| -> Tensor<4> {
+            tensor
+                .reshape([rows, pieces, self.heads, depth])
+                .swap_dims(1, 2)
+        };
+        // Scaling the queries touches fewer numbers than scaling the scores.
+        let query = split(self.query.forward(states.clone()) / (depth as f32).sqrt());
+        let key = split(self.key.forward(states.clone()));
+        let value = split(self.value.forward(states));
+        let mut scores = query.matmul(key.transpose()); // [rows, heads, pieces, pieces]
+        if let Some(bias) = bias {
+            scores = scores + bias.clone();
+        }
+        let weights = self.attention_dropout.forward(softmax(scores, 3));
+        let mixed = weights
+            .matmul(value)
+            .swap_dims(1, 2)
+            .reshape([rows, pieces, width]);
+        self.attention_output.forward(mixed)
+    }
+}
+
+/// A norm's gain and shift.
+pub(super) fn norm(norm: &LayerNorm) -> [Tensor<1>; 2] {
+    let shift = norm.beta.as_ref().map(|beta| beta.val());
+    let gain = norm.gamma.val();
+    let zeros = || Tensor::zeros(gain.dims(), &gain.device());
+    [gain.clone(), shift.unwrap_or_else(zeros)]
+}
