@@ -3,6 +3,7 @@
 
 #![cfg(feature = "remote")]
 
+use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -15,11 +16,14 @@ struct Worker {
 
 impl Worker {
     fn start(token: &Path, listen: &str) -> Self {
+        let log = token.with_file_name("workers.log");
+        let log = OpenOptions::new().append(true).create(true).open(log);
         let mut process = nerzoo()
             .args(["worker", "--device", "cpu", "--listen", listen])
             .arg("--token-file")
             .arg(token)
             .stdout(Stdio::piped())
+            .stderr(log.unwrap())
             .spawn()
             .unwrap();
         let mut line = String::new();
@@ -147,6 +151,9 @@ fn two_workers_train_as_one_device_does() {
     println!("dev F1 {far} on two workers, {near} here");
     assert!(near > 0.3, "the model learns something: {near}");
     assert!((far - near).abs() < 0.02, "{far} {near}");
+    let log = std::fs::read_to_string(place.at("workers.log")).unwrap();
+    assert!(!log.contains("panicked"), "{log}");
+    assert!(log.contains("closed its connection"), "{log}");
 }
 
 #[test]

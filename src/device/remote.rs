@@ -75,10 +75,27 @@ pub fn serve(listen: &str, devices: Vec<Device>, token: &str) -> Result<()> {
         );
         let _ = std::io::Write::flush(&mut std::io::stdout());
     }
+    say_who_left();
     RemoteServer::new(devices)
         .with_authorizer(authorizer)
         .serve(WebSocketTransport::from_listener(listener))
         .map_err(|stopped| problem(&stopped))
+}
+
+/// A client that ends without a word makes the thread of its connection panic, and only that: one line is enough.
+#[cfg(feature = "remote")]
+fn say_who_left() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let text = panic.payload_as_str().unwrap_or_default();
+        match text.starts_with("Failed to receive message from websocket") {
+            true => {
+                tracing::info!("a client closed its connection");
+                tracing::debug!("{panic}");
+            }
+            false => before(panic),
+        }
+    }));
 }
 
 /// Without the feature there is nothing to serve with.

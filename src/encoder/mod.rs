@@ -1,6 +1,7 @@
 //! From a sentence to one state a word: pretrained or fresh transformers, word pieces, pooling, long texts.
 
 pub mod batch;
+mod encoded;
 pub mod features;
 pub mod load;
 pub mod pieces;

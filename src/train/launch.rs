@@ -10,6 +10,7 @@ use burn::train::{Interrupter, Learner, SupervisedTraining, TrainingStrategy};
 use serde_json::{Value, json};
 
 use super::batches::Loader;
+use super::claim::{enter, refuse_taken};
 use super::corpus::Corpus;
 use super::optimizer::optimizer;
 use super::progress::{Quiet, Reporter};
@@ -21,7 +22,6 @@ use super::step::{Loss, SpanF1};
 use super::strategy::ExactTraining;
 use crate::error::{Error, Result};
 use crate::eval::Report;
-use crate::files::replace;
 use crate::heads::Head;
 use crate::predict::{ModelTagger, Tagger};
 use crate::recognizer::Recognizer;
@@ -103,53 +103,6 @@ fn share_out(recipe: &mut Recipe, launch: &Launch) {
             "{devices} devices: a step takes {} batches of {} sentences, as train.accumulate = {} does on one device",
             train.accumulate, train.batch, train.accumulate
         );
-    }
-}
-
-/// A folder with a run in it is only entered to go on with that run.
-fn refuse_taken(launch: &Launch) -> Result<()> {
-    if launch.resume || !launch.out.join("recipe.toml").is_file() {
-        return Ok(());
-    }
-    Err(Error::bundle(
-        &launch.out,
-        "this folder already holds a run; add --resume to go on with it, or give another --out",
-    ))
-}
-
-/// Claims the folder: a fresh start, or the state to go on from.
-fn enter(launch: &Launch, recipe: &Recipe) -> Result<Option<State>> {
-    refuse_taken(launch)?;
-    let path = launch.out.join("recipe.toml");
-    let text = recipe.to_toml()?;
-    if !path.is_file() {
-        replace(&path, text.as_bytes())?;
-        return Ok(None);
-    }
-    let before = Recipe::read(&path, &[])?;
-    if before != *recipe {
-        return Err(Error::bundle(
-            &path,
-            format!(
-                "the recipe differs from the one this run was started with ({}); resume with the same recipe and \
-                 --set, or start anew with another --out",
-                difference(&before.to_toml()?, &text)
-            ),
-        ));
-    }
-    let state = Checkpoints::open(&launch.out)?.newest()?;
-    if state.is_none() {
-        tracing::warn!("no checkpoint to resume from yet: starting from the beginning");
-    }
-    Ok(state)
-}
-
-/// The first line in which two recipes differ.
-fn difference(before: &str, now: &str) -> String {
-    let pair = before.lines().zip(now.lines()).find(|(a, b)| a != b);
-    match pair {
-        Some((before, now)) => format!("it had `{before}`, now `{now}`"),
-        None => "one has more settings than the other".into(),
     }
 }
 

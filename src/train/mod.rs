@@ -2,6 +2,7 @@
 
 pub mod batches;
 pub mod bench;
+mod claim;
 pub mod corpus;
 mod crew;
 pub mod curves;
