@@ -2,6 +2,7 @@
 
 use burn::module::Module;
 use burn::optim::GradientsParams;
+use burn::tensor::activation::gelu;
 use burn::tensor::module::conv3d;
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Device, Distribution, Tensor};
@@ -98,23 +99,35 @@ fn bilstm(criterion: &mut Criterion) {
 
 /// What BOPN has over its grid: 10 channels, 3 cells each way, dilated in the plane of words.
 fn convolution(criterion: &mut Criterion) {
-    let grid = random([8, 10, 5, WORDS, WORDS], &Device::flex());
-    let kernel = random([10, 10, 3, 3, 3], &Device::flex());
+    let flex = Device::flex();
+    let grid = random([8, 10, 5, WORDS, WORDS], &flex);
+    let kernel = random([10, 10, 3, 3, 3], &flex) * 0.1;
+    let bias = random([10], &flex);
     for dilation in [1, 2] {
-        let options = || {
-            let around = [1, dilation, dilation];
-            ConvOptions::new([1; 3], around, around, 1)
-        };
-        let name = format!("3-D convolution, dilation {dilation}");
-        criterion.bench_function(&format!("{name}, forward"), |bencher| {
-            bencher.iter(|| conv3d(grid.clone(), kernel.clone(), None, options()).into_data());
-        });
-        criterion.bench_function(&format!("{name}, with gradient"), |bencher| {
-            bencher.iter(|| {
-                let [grid, kernel] = [&grid, &kernel]
-                    .map(|tensor| Tensor::from_inner(tensor.clone()).require_grad());
-                conv3d(grid, kernel, None, options()).sum().backward()
-            });
+        let around = [1, dilation, dilation];
+        let name = format!("3-D convolution and GELU, dilation {dilation}");
+        both(criterion, &name, |device| {
+            let [grid, kernel] = match device.is_autodiff() {
+                true => [&grid, &kernel].map(|t| Tensor::from_inner(t.clone()).require_grad()),
+                false => [grid.clone(), kernel.clone()],
+            };
+            let bias = match device.is_autodiff() {
+                true => Tensor::from_inner(bias.clone()).require_grad(),
+                false => bias.clone(),
+            };
+            if !fused::runs_on(device) {
+                let options = ConvOptions::new([1; 3], around, around, 1);
+                return gelu(conv3d(grid, kernel, Some(bias), options)).sum();
+            }
+            let layer = fused::conv3d::Conv3d {
+                channels: 10,
+                separate: false,
+                planes: 5,
+                words: WORDS,
+                dilation: around,
+                lengths: None,
+            };
+            layer.gelu(grid, kernel, bias).sum()
         });
     }
 }

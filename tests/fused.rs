@@ -2,7 +2,12 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::activation::gelu;
+use burn::tensor::module::conv3d;
+use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Device, Distribution, Gradients, Int, Tensor};
 use common::losses;
 use nerzoo::encoder::batch::PieceBatch;
@@ -11,6 +16,7 @@ use nerzoo::encoder::{EncoderConfig, Layers, Pooling, Scratch};
 use nerzoo::heads::zoo;
 use nerzoo::nn::bilstm::BiLstm;
 use nerzoo::nn::fused;
+use nerzoo::nn::fused::conv3d::Conv3d;
 use nerzoo::nn::host::floats;
 use nerzoo::text::Sentence;
 
@@ -154,6 +160,89 @@ fn the_bilstm_is_the_same_with_and_without_its_kernel() {
         for (index, pair) in fast_gradients.iter().zip(&plain_gradients).enumerate() {
             close(pair.0, pair.1, &format!("{lengths:?}: gradient {index}"));
         }
+    }
+}
+
+#[test]
+fn the_convolution_is_the_same_with_and_without_its_kernel() {
+    let _alone = common::alone(); // random numbers are the process's
+    let device = Device::flex().autodiff();
+    // Channels, each by itself or not, planes, words, dilation, real words.
+    type Case<'a> = (usize, bool, usize, usize, [usize; 3], Option<&'a [usize]>);
+    let cases: [Case; 10] = [
+        (11, false, 3, 10, [2, 2, 2], Some(&[10, 6])),
+        (10, false, 5, 9, [1, 1, 1], Some(&[9, 4])),
+        (10, false, 7, 33, [3, 3, 3], None),
+        (10, true, 4, 12, [2, 2, 2], Some(&[12, 0, 7])),
+        (14, false, 2, 5, [2, 2, 2], Some(&[3])),
+        (7, false, 1, 6, [1, 2, 2], None),
+        (6, false, 3, 8, [1, 3, 2], Some(&[8, 1])),
+        (4, false, 3, 1, [1, 1, 1], None),
+        (2, false, 6, 40, [1, 1, 1], None),
+        (3, true, 1, 2, [3, 3, 3], Some(&[1, 2])),
+    ];
+    for (channels, separate, planes, words, dilation, lengths) in cases {
+        device.seed(6);
+        let random = |shape: [usize; 5]| -> Tensor<5> {
+            Tensor::random(shape, Distribution::Normal(0.0, 1.0), &device)
+        };
+        let batch = lengths.map_or(2, <[usize]>::len);
+        let grid = Param::from_tensor(random([batch, channels, planes, words, words]));
+        let heard = if separate { 1 } else { channels };
+        let weight = Param::from_tensor(random([channels, heard, 3, 3, 3]) * 0.1);
+        let bias = Tensor::random([channels], Distribution::Normal(0.0, 1.0), &device);
+        let bias: Param<Tensor<1>> = Param::from_tensor(bias);
+        let found = |output: Tensor<5>| {
+            let loss = (output.clone() * 1.3).sin().sum();
+            let model = (grid.clone(), (weight.clone(), bias.clone()));
+            (floats(output.inner()), gradients(&model, loss))
+        };
+        let real: Vec<f32> = (0..batch)
+            .flat_map(|index| {
+                let length = lengths.map_or(words, |lengths| lengths[index]);
+                let inside = move |cell: usize| (cell / words).max(cell % words) < length;
+                (0..words * words).map(move |cell| f32::from(u8::from(inside(cell))))
+            })
+            .collect();
+        let real = Tensor::<1>::from_floats(real.as_slice(), &device);
+        let real = real.reshape([batch, 1, 1, words, words]);
+        let options = ConvOptions::new(
+            [1; 3],
+            dilation,
+            dilation,
+            if separate { channels } else { 1 },
+        );
+        let plain = conv3d(grid.val() * real, weight.val(), Some(bias.val()), options);
+        let (plain, plain_gradients) = found(gelu(plain));
+        let kernel = Conv3d {
+            channels,
+            separate,
+            planes,
+            words,
+            dilation,
+            lengths: lengths.map(|lengths| Arc::new(lengths.to_vec())),
+        };
+        let run = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+            pool.unwrap().install(|| {
+                let kernel = kernel.clone();
+                found(kernel.gelu(grid.val(), weight.val(), bias.val()))
+            })
+        };
+        let (fast, fast_gradients) = run(1);
+        assert!(
+            (fast.clone(), fast_gradients.clone()) == run(3),
+            "threads change nothing"
+        );
+        let what = format!("{kernel:?}");
+        close(&fast, &plain, &what);
+        assert_eq!(fast_gradients.len(), 3);
+        for (index, pair) in fast_gradients.iter().zip(&plain_gradients).enumerate() {
+            close(pair.0, pair.1, &format!("{what}: gradient {index}"));
+        }
+        let [grid, weight] = [&grid, &weight].map(|tensor| tensor.val().inner());
+        let alone = floats(kernel.gelu(grid, weight, bias.val().inner()));
+        close(&alone, &plain, &format!("{what} without a graph"));
     }
 }
 

@@ -7,6 +7,7 @@ use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 /// A worker process; it ends with the test.
 struct Worker {
@@ -151,9 +152,16 @@ fn two_workers_train_as_one_device_does() {
     println!("dev F1 {far} on two workers, {near} here");
     assert!(near > 0.3, "the model learns something: {near}");
     assert!((far - near).abs() < 0.02, "{far} {near}");
-    let log = std::fs::read_to_string(place.at("workers.log")).unwrap();
-    assert!(!log.contains("panicked"), "{log}");
-    assert!(log.contains("closed its connection"), "{log}");
+    // The workers talk to each other; that one is gone is a line in the other's log, not a panic.
+    let [gone, _left] = workers;
+    drop(gone);
+    let log = || std::fs::read_to_string(place.at("workers.log")).unwrap();
+    let closed = || log().contains("a connection was closed");
+    assert!((0..100).any(|_| closed() || {
+        std::thread::sleep(Duration::from_millis(100));
+        false
+    }));
+    assert!(!log().contains("panicked"), "{}", log());
 }
 
 #[test]

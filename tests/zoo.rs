@@ -18,16 +18,22 @@ fn train(entry: &Entry, recipe: Recipe, out: &Path, device: &Device) -> Finished
     (entry.train)(&common::launch(recipe, out, device)).unwrap()
 }
 
-/// Runs a check for every head, variant and device.
-fn everywhere(check: impl Fn(&Entry, &[String], &Device, &str)) {
-    for entry in ZOO {
-        for sets in variants(entry.name) {
-            for (name, device) in common::devices() {
+/// Runs a check for every head and variant on every device, the devices side by side: each has random numbers of its own.
+fn everywhere(check: impl Fn(&Entry, &[String], &Device, &str) + Sync) {
+    let one = |name: &str, device: &Device| {
+        for entry in ZOO {
+            for sets in variants(entry.name) {
                 let what = format!("{} {sets:?} on {name}", entry.name);
-                check(entry, &sets, &device, &what);
+                check(entry, &sets, device, &what);
             }
         }
-    }
+    };
+    let devices = common::devices();
+    std::thread::scope(|scope| {
+        for (name, device) in &devices {
+            scope.spawn(|| one(name, device));
+        }
+    });
 }
 
 #[test]

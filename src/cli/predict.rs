@@ -185,6 +185,7 @@ impl Predict {
             .map(|ending| ending.to_string_lossy().to_lowercase());
         let format = match (self.reading.format, ending.as_deref()) {
             (Some(format), _) => format,
+            (None, _) if self.reading.of_columns() => Format::Columns,
             (None, Some("jsonl" | "ndjson")) => Format::TextJsonl,
             (None, Some("txt")) => Format::PlainText,
             (None, _) if self.is_stdin() => Format::PlainText,

@@ -25,6 +25,12 @@ pub struct Reading {
 }
 
 impl Reading {
+    /// Whether something was said that only column files have.
+    pub fn of_columns(&self) -> bool {
+        let columns = self.word_column.is_some() || self.pos_column.is_some();
+        columns || !self.tag_column.is_empty() || self.scheme.is_some()
+    }
+
     /// The same for the readers.
     pub fn options(&self) -> Options {
         Options {

@@ -82,15 +82,17 @@ pub fn serve(listen: &str, devices: Vec<Device>, token: &str) -> Result<()> {
         .map_err(|stopped| problem(&stopped))
 }
 
-/// A client that ends without a word makes the thread of its connection panic, and only that: one line is enough.
+/// A client or another worker that ends without a word makes the thread of its connection panic, and only that: one
+/// line is enough.
 #[cfg(feature = "remote")]
 fn say_who_left() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let text = panic.payload_as_str().unwrap_or_default();
-        match text.starts_with("Failed to receive message from websocket") {
+        let lost = text.starts_with("Failed to receive message from websocket");
+        match lost && (text.contains("Reset") || text.contains("Closed")) {
             true => {
-                tracing::info!("a client closed its connection");
+                tracing::info!("a connection was closed from the other side");
                 tracing::debug!("{panic}");
             }
             false => before(panic),

@@ -1,12 +1,15 @@
 //! 3-D convolutions over (type, start, end): neighbouring spans of all types hear each other's offsets.
 
-use crate::nn::activation::gelu;
+use std::sync::Arc;
+
 use burn::module::{Initializer, Module};
 use burn::nn::conv::{Conv3d, Conv3dConfig};
 use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig, PaddingConfig3d};
 use burn::tensor::{Device, Tensor};
 
 use super::config::Config;
+use crate::nn::activation::gelu;
+use crate::nn::fused;
 
 /// Dilated convolutions whose outputs are put end to end and mixed by a linear layer.
 #[derive(Module, Debug)]
@@ -50,20 +53,17 @@ impl Convolutions {
         }
     }
 
-    /// [batch, labels, types, words, words] to the same. `mask`, [batch, 1, 1, words, words], blanks what lies beyond
-    /// a sentence's end, where a convolution would otherwise read whatever the padding holds.
-    pub fn forward(&self, scores: Tensor<5>, mask: Option<Tensor<5>>) -> Tensor<5> {
-        let masked = |grid: Tensor<5>| match &mask {
-            Some(mask) => grid * mask.clone(),
-            None => grid,
-        };
+    /// [batch, labels, types, words, words] to the same. With `lengths`, the real words of each sentence, what lies
+    /// beyond a sentence's end is blanked, where a convolution would otherwise read whatever the padding holds.
+    pub fn forward(&self, scores: Tensor<5>, lengths: Option<&[usize]>) -> Tensor<5> {
         let mut input = self.blank_planes(scores.clone());
         if let Some(pointwise) = &self.pointwise {
             input = gelu(by_label(pointwise, input));
         }
+        let layers = Layers::new(lengths, &input);
         let mut outputs = Vec::new();
         for layer in &self.layers {
-            let output = gelu(layer.forward(masked(input.clone())));
+            let output = layers.run(layer, input.clone());
             if self.chained {
                 input = output.clone();
             }
@@ -85,6 +85,63 @@ impl Convolutions {
         let kept = Tensor::ones([batch, labels, 1, 1, 1], &scores.device());
         scores * self.dropout.forward(kept)
     }
+}
+
+/// How a batch goes through a layer: by Burn's operations, or as one kernel on the processor.
+struct Layers {
+    kernel: bool,
+    /// For the kernel, the real words of each sentence, where there are others.
+    lengths: Option<Arc<Vec<usize>>>,
+    /// For Burn's operations, 1 on real cells, where there are others.
+    mask: Option<Tensor<5>>,
+}
+
+impl Layers {
+    fn new(lengths: Option<&[usize]>, input: &Tensor<5>) -> Self {
+        let (words, device) = (input.dims()[4], input.device());
+        let kernel = fused::runs_on(&device);
+        let lengths = lengths.filter(|lengths| lengths.iter().any(|length| *length < words));
+        Self {
+            kernel,
+            mask: lengths
+                .filter(|_| !kernel)
+                .map(|lengths| real(lengths, words, &device)),
+            lengths: lengths.map(|lengths| Arc::new(lengths.to_vec())),
+        }
+    }
+
+    /// GELU after the convolution of what is real.
+    fn run(&self, layer: &Conv3d, input: Tensor<5>) -> Tensor<5> {
+        if !self.kernel {
+            return gelu(layer.forward(match &self.mask {
+                Some(mask) => input * mask.clone(),
+                None => input,
+            }));
+        }
+        let [_, channels, planes, words, _] = input.dims();
+        let kernel = fused::conv3d::Conv3d {
+            channels,
+            separate: layer.groups == channels,
+            planes,
+            words,
+            dilation: layer.dilation,
+            lengths: self.lengths.clone(),
+        };
+        let bias = layer.bias.as_ref().map(|bias| bias.val());
+        let bias = bias.unwrap_or_else(|| Tensor::zeros([channels], &input.device()));
+        kernel.gelu(input, layer.weight.val(), bias)
+    }
+}
+
+/// 1 on cells of a sentence, 0 beyond its end: [batch, 1, 1, words, words].
+pub(super) fn real(lengths: &[usize], words: usize, device: &Device) -> Tensor<5> {
+    let batch = lengths.len();
+    let line: Vec<f32> = lengths
+        .iter()
+        .flat_map(|length| (0..words).map(move |word| f32::from(u8::from(word < *length))))
+        .collect();
+    let line = Tensor::<1>::from_floats(line.as_slice(), device);
+    line.clone().reshape([batch, 1, 1, words, 1]) * line.reshape([batch, 1, 1, 1, words])
 }
 
 /// A linear layer over the labels: [batch, labels, ...] to [batch, outputs, ...].

@@ -3,7 +3,8 @@
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Int, Tensor};
 
-use super::network::{Bopn, real};
+use super::convolution::real;
+use super::network::Bopn;
 use super::target::Gold;
 use crate::encoder::WordStates;
 use crate::heads::Losses;

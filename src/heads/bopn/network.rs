@@ -263,23 +263,9 @@ impl Bopn {
         let Some(convolutions) = &self.convolutions else {
             return scores;
         };
-        let words = scores.dims()[4];
-        let padded = encoded.lengths.iter().any(|length| *length < words);
-        let mask = (self.mask_convolution && padded)
-            .then(|| real(&encoded.lengths, words, &scores.device()));
-        convolutions.forward(scores, mask)
+        let lengths = self.mask_convolution.then_some(encoded.lengths.as_slice());
+        convolutions.forward(scores, lengths)
     }
-}
-
-/// 1 on cells of a sentence, 0 beyond its end: [batch, 1, 1, words, words].
-pub(super) fn real(lengths: &[usize], words: usize, device: &Device) -> Tensor<5> {
-    let batch = lengths.len();
-    let line: Vec<f32> = lengths
-        .iter()
-        .flat_map(|length| (0..words).map(move |word| f32::from(u8::from(word < *length))))
-        .collect();
-    let line = Tensor::<1>::from_floats(line.as_slice(), device);
-    line.clone().reshape([batch, 1, 1, words, 1]) * line.reshape([batch, 1, 1, 1, words])
 }
 
 /// The row of the distance table: 19 on the diagonal, 1 to 9 below it and 10 to 18 above it by powers of two.

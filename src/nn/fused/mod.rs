@@ -7,6 +7,7 @@
 //! Results do not depend on the number of threads: what is summed over rows is summed in blocks of a fixed size.
 
 pub mod bilstm;
+pub mod conv3d;
 pub mod embedding;
 pub mod layer;
 mod math;
