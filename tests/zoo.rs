@@ -38,8 +38,8 @@ fn everywhere(check: impl Fn(&Entry, &[String], &Device, &str) + Sync) {
 
 #[test]
 fn a_gradient_reaches_every_parameter() {
-    let folder = tempfile::tempdir().unwrap();
     everywhere(|entry, sets, device, what| {
+        let folder = tempfile::tempdir().unwrap();
         let recipe = recipe(entry.name, sets, folder.path());
         let found = (entry.probe)(&recipe, &sentences(), device).unwrap();
         assert!(found.gradients.len() > 10, "{what}");
@@ -57,8 +57,8 @@ fn a_gradient_reaches_every_parameter() {
 
 #[test]
 fn an_empty_sentence_does_not_hurt_the_loss() {
-    let folder = tempfile::tempdir().unwrap();
     everywhere(|entry, sets, device, what| {
+        let folder = tempfile::tempdir().unwrap();
         let recipe = recipe(entry.name, sets, folder.path());
         let mut sentences = sentences();
         sentences.push(Sentence::default());

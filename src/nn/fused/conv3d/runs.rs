@@ -18,19 +18,18 @@ fn add_product<const ONE: bool>(sum: f32, one: f32, other: f32) -> f32 {
 /// For `B` channels at once: `output[channel][cell] = Σ weights[tap][channel] · frames[taps[tap] + cell]`.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+fma"))]
 pub fn gather<const B: usize>(frames: &[f32], taps: &[usize], weights: &[f32], output: &mut [f32]) {
+    let wide = target_cfg_f!(target_feature = "avx512f");
+    let one_step = target_cfg_f!(any(
+        target_feature = "avx512f",
+        target_feature = "fma",
+        target_arch = "aarch64"
+    ));
     // As many sums as stay in registers.
-    if B == 1 {
-        if target_cfg_f!(any(target_feature = "fma", target_feature = "avx512f")) {
-            gather_by::<true, B, 64>(frames, taps, weights, output);
-        } else {
-            gather_by::<false, B, 16>(frames, taps, weights, output);
-        }
-    } else if target_cfg_f!(target_feature = "avx512f") {
-        gather_by::<true, B, 32>(frames, taps, weights, output);
-    } else if target_cfg_f!(target_feature = "fma") {
-        gather_by::<true, B, 16>(frames, taps, weights, output);
-    } else {
-        gather_by::<false, B, 8>(frames, taps, weights, output);
+    match (B, wide, one_step) {
+        (1, _, true) => gather_by::<true, B, 64>(frames, taps, weights, output),
+        (_, true, _) => gather_by::<true, B, 32>(frames, taps, weights, output),
+        (_, _, true) => gather_by::<true, B, 16>(frames, taps, weights, output),
+        _ => gather_by::<false, B, 8>(frames, taps, weights, output),
     }
 }
 
@@ -76,18 +75,17 @@ pub fn correlate<const B: usize>(
     planes: &[[usize; 2]],
     length: usize,
 ) -> [[f32; B]; B] {
-    if B == 1 {
-        if target_cfg_f!(any(target_feature = "fma", target_feature = "avx512f")) {
-            correlate_by::<true, B, 1, 64>(one, other, planes, length)
-        } else {
-            correlate_by::<false, B, 1, 16>(one, other, planes, length)
-        }
-    } else if target_cfg_f!(target_feature = "avx512f") {
-        correlate_by::<true, B, B, 16>(one, other, planes, length)
-    } else if target_cfg_f!(target_feature = "fma") {
-        correlate_by::<true, B, 1, 16>(one, other, planes, length)
-    } else {
-        correlate_by::<false, B, 1, 8>(one, other, planes, length)
+    let wide = target_cfg_f!(target_feature = "avx512f");
+    let one_step = target_cfg_f!(any(
+        target_feature = "avx512f",
+        target_feature = "fma",
+        target_arch = "aarch64"
+    ));
+    match (B, wide, one_step) {
+        (1, _, true) => correlate_by::<true, B, 1, 64>(one, other, planes, length),
+        (_, true, _) => correlate_by::<true, B, B, 16>(one, other, planes, length),
+        (_, _, true) => correlate_by::<true, B, 1, 16>(one, other, planes, length),
+        _ => correlate_by::<false, B, 1, 8>(one, other, planes, length),
     }
 }
 
