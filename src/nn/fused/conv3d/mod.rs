@@ -4,6 +4,7 @@
 //! cell stands at a distance that is the same for all cells, so a plane of results is one run over memory for each of
 //! the kernel's weights. A run crosses the frame's margins; what it finds there is thrown away.
 
+mod frames;
 mod runs;
 
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use burn::tensor::Tensor;
 use rayon::prelude::*;
 
-use self::runs::{LANES, Runs, correlate, gather};
+use self::runs::{Runs, correlate, gather};
 use super::math;
 use super::{Kernel, apply};
 
@@ -45,35 +46,6 @@ impl Conv3d {
         apply(self, [grid.into(), weight.into(), bias.into()], shape)
     }
 
-    /// Columns of a frame.
-    fn stride(&self) -> usize {
-        self.words + 2 * self.dilation[2]
-    }
-
-    /// The run that covers a plane.
-    fn run(&self) -> usize {
-        (self.words * self.stride()).next_multiple_of(LANES)
-    }
-
-    /// Where a plane's first cell stands in its frame.
-    fn corner(&self) -> usize {
-        self.dilation[1] * self.stride() + self.dilation[2]
-    }
-
-    /// Numbers of a frame: a run from the last neighbour ends within it.
-    fn frame(&self) -> usize {
-        2 * self.corner() + self.run()
-    }
-
-    /// Numbers of a plane, and of a sentence.
-    fn plane(&self) -> usize {
-        self.words * self.words
-    }
-
-    fn sentence(&self) -> usize {
-        self.channels * self.planes * self.plane()
-    }
-
     /// Channels that are heard by one.
     fn heard(&self) -> usize {
         if self.separate { 1 } else { self.channels }
@@ -94,22 +66,6 @@ impl Conv3d {
     fn length(&self, sentence: usize) -> usize {
         let lengths = self.lengths.as_ref();
         lengths.map_or(self.words, |lengths| lengths[sentence].min(self.words))
-    }
-
-    /// A sentence's planes in frames; of each the first `length` rows and columns.
-    fn framed(&self, planes: &[f32], length: usize) -> Vec<f32> {
-        let (frame, stride) = (self.frame(), self.stride());
-        let mut frames = vec![0f32; self.channels * self.planes * frame];
-        let pairs = planes
-            .chunks_exact(self.plane())
-            .zip(frames.chunks_exact_mut(frame));
-        for (plane, frame) in pairs {
-            let rows = plane.chunks_exact(self.words).take(length);
-            for (row, into) in rows.zip(frame[self.corner()..].chunks_mut(stride)) {
-                into[..length].copy_from_slice(&row[..length]);
-            }
-        }
-        frames
     }
 
     /// The weights of a block of channels, [reach, heard, reach · reach, block]; `turned` for the way back.
@@ -139,20 +95,6 @@ impl Conv3d {
             }
         }
         packed
-    }
-
-    /// The planes that a plane hears: which third of the kernel, and which plane.
-    fn neighbours(&self, plane: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
-        (0..REACH).filter_map(move |third| {
-            let other = (plane + third * self.dilation[0]).checked_sub(self.dilation[0])?;
-            (other < self.planes).then_some((third, other))
-        })
-    }
-
-    /// How far before a cell the run of each of its neighbours in a plane begins.
-    fn steps(&self) -> [usize; REACH * REACH] {
-        let [_, down, right] = self.dilation;
-        std::array::from_fn(|cell| cell / REACH * down * self.stride() + cell % REACH * right)
     }
 
     /// Convolves the channels `first..first + B`: their planes without bias, one after the other.
@@ -230,18 +172,6 @@ impl Conv3d {
         firsts
             .map(|first| self.packed(weight, first, block, turned))
             .collect()
-    }
-
-    /// No gradient for what was not read.
-    fn blank(&self, planes: &mut [f32], length: usize) {
-        if length == self.words {
-            return;
-        }
-        for plane in planes.chunks_exact_mut(self.plane()) {
-            for (index, row) in plane.chunks_exact_mut(self.words).enumerate() {
-                row[if index < length { length } else { 0 }..].fill(0.0);
-            }
-        }
     }
 
     /// One sentence's share in the weight's gradient, from the frames of its cells and of the results' gradients.
