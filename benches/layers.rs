@@ -13,9 +13,9 @@ use nerzoo::heads::Head;
 use nerzoo::heads::seq_ner::{Config, Decoder, Gold, SeqNer};
 use nerzoo::nn::bilstm::BiLstm;
 use nerzoo::nn::{fused, rows};
+use nerzoo::recipe::Train;
 use nerzoo::text::Labels;
 use nerzoo::train::optimizer::optimizer;
-use nerzoo::train::recipe::Train;
 use nerzoo::train::schedule::scheduler;
 
 const BATCH: usize = 16;
@@ -91,9 +91,12 @@ fn bilstm(criterion: &mut Criterion) {
     let trained = BiLstm::new(WIDTH, 256, &device);
     let plain = trained.valid();
     let input = random([8, WORDS, WIDTH], &device);
-    both(criterion, "BiLSTM", |device| match device.is_autodiff() {
-        true => trained.forward(input.clone(), &lengths).sum(),
-        false => plain.forward(input.clone().inner(), &lengths).sum(),
+    both(criterion, "BiLSTM", |device| {
+        if device.is_autodiff() {
+            trained.forward(input.clone(), &lengths).sum()
+        } else {
+            plain.forward(input.clone().inner(), &lengths).sum()
+        }
     });
 }
 
@@ -107,13 +110,15 @@ fn convolution(criterion: &mut Criterion) {
         let around = [1, dilation, dilation];
         let name = format!("3-D convolution and GELU, dilation {dilation}");
         both(criterion, &name, |device| {
-            let [grid, kernel] = match device.is_autodiff() {
-                true => [&grid, &kernel].map(|t| Tensor::from_inner(t.clone()).require_grad()),
-                false => [grid.clone(), kernel.clone()],
+            let [grid, kernel] = if device.is_autodiff() {
+                [&grid, &kernel].map(|t| Tensor::from_inner(t.clone()).require_grad())
+            } else {
+                [grid.clone(), kernel.clone()]
             };
-            let bias = match device.is_autodiff() {
-                true => Tensor::from_inner(bias.clone()).require_grad(),
-                false => bias.clone(),
+            let bias = if device.is_autodiff() {
+                Tensor::from_inner(bias.clone()).require_grad()
+            } else {
+                bias.clone()
             };
             if !fused::runs_on(device) {
                 let options = ConvOptions::new([1; 3], around, around, 1);
@@ -162,11 +167,12 @@ fn picking(criterion: &mut Criterion) {
     let table = random([30_000, WIDTH], &Device::flex());
     let places: Vec<usize> = (0..BATCH * WORDS).map(|i| i * i % 30_000).collect();
     both(criterion, "picking rows", |device| {
-        let table = match device.is_autodiff() {
-            true => Tensor::from_inner(table.clone()).require_grad(),
-            false => table.clone(),
+        let table = if device.is_autodiff() {
+            Tensor::from_inner(table.clone()).require_grad()
+        } else {
+            table.clone()
         };
-        rows::pick(table, places.clone()).sum()
+        rows::select_rows(table, places.clone()).sum()
     });
 }
 

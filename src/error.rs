@@ -8,7 +8,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A place in a file; line and column count from 1, and 0 means "the file as a whole".
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct Location {
     /// The file.
     pub file: PathBuf,
     /// Its line, from 1; 0 when no line is meant.
@@ -17,7 +17,7 @@ pub struct Place {
     pub column: usize,
 }
 
-impl Place {
+impl Location {
     /// A whole file.
     pub fn file(file: impl Into<PathBuf>) -> Self {
         Self::line(file, 0)
@@ -39,7 +39,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.file.display())?;
         if self.line > 0 {
@@ -67,7 +67,7 @@ pub enum Error {
     #[error("{place}: {problem}")]
     Data {
         /// Where.
-        place: Place,
+        place: Location,
         /// What is wrong, and what to do about it.
         problem: String,
     },
@@ -87,7 +87,7 @@ pub enum Error {
     Device(String),
     /// A model bundle or a run folder.
     #[error("{path}: {problem}", path = .path.display())]
-    Bundle {
+    ModelFolder {
         /// The folder or file.
         path: PathBuf,
         /// What is wrong with it.
@@ -111,7 +111,7 @@ impl Error {
     }
 
     /// A data error at a place.
-    pub fn data(place: Place, problem: impl Into<String>) -> Self {
+    pub fn data(place: Location, problem: impl Into<String>) -> Self {
         Self::Data {
             place,
             problem: problem.into(),
@@ -119,8 +119,8 @@ impl Error {
     }
 
     /// A bundle error for a path.
-    pub fn bundle(path: impl AsRef<Path>, problem: impl Into<String>) -> Self {
-        Self::Bundle {
+    pub fn model_folder(path: impl AsRef<Path>, problem: impl Into<String>) -> Self {
+        Self::ModelFolder {
             path: path.as_ref().to_path_buf(),
             problem: problem.into(),
         }
@@ -151,8 +151,8 @@ mod tests {
 
     #[test]
     fn places_print_what_is_known() {
-        assert_eq!(Place::file("a.txt").to_string(), "a.txt");
-        assert_eq!(Place::line("a.txt", 3).at(7).to_string(), "a.txt:3:7");
+        assert_eq!(Location::file("a.txt").to_string(), "a.txt");
+        assert_eq!(Location::line("a.txt", 3).at(7).to_string(), "a.txt:3:7");
     }
 
     #[test]

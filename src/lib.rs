@@ -9,16 +9,16 @@
 //! Every arrow is a module, and arrows only point right: [`data`] knows nothing of tensors, [`heads`] nothing of
 //! files, [`train`] nothing of any one paper, and [`cli`] knows everything and decides nothing.
 //!
-//! A model is an [`encoder`] and a head from [`heads`], together a [`recognizer::Recognizer`]. The one table of all
-//! heads is [`heads::zoo::ZOO`]; whatever is trained is used through [`predict::Tagger`]:
+//! A model is an [`encoder`] and a head from [`heads`], together a [`model::recognizer::Recognizer`]. The one table of all
+//! heads is [`registry::HEADS`]; whatever is trained is used through [`predict::Tagger`]:
 //!
 //! ```no_run
 //! use nerzoo::data::words;
-//! use nerzoo::{device, heads::zoo};
+//! use nerzoo::{device, registry};
 //!
 //! # fn main() -> nerzoo::error::Result<()> {
 //! let device = device::parse("auto")?;
-//! let tagger = zoo::load("runs/quickstart".as_ref(), &device, &Default::default())?;
+//! let tagger = registry::load("runs/quickstart".as_ref(), &device, &Default::default())?;
 //! let sentence = words::sentence("Marta Keller visited Lindholm.", Default::default());
 //! for mention in &tagger.tag(std::slice::from_ref(&sentence))?[0] {
 //!     let entity = &mention.entity;
@@ -28,6 +28,7 @@
 //! # }
 //! ```
 
+pub mod bench;
 pub mod cli;
 pub mod data;
 pub mod device;
@@ -36,10 +37,12 @@ pub mod error;
 pub mod eval;
 pub mod files;
 pub mod heads;
+pub mod model;
 pub mod nn;
-pub mod predict;
+pub mod plot;
 pub mod process;
-pub mod recognizer;
+pub mod recipe;
+pub mod registry;
 pub mod text;
 pub mod train;
 pub mod zoo;

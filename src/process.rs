@@ -19,9 +19,10 @@ pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     let hook = Arc::new(take_hook());
     let (before, here) = (hook.clone(), std::thread::current().id());
     set_hook(Box::new(move |panic| {
-        match std::thread::current().id() == here {
-            true => tracing::debug!("{panic}"),
-            false => before(panic),
+        if std::thread::current().id() == here {
+            tracing::debug!("{panic}")
+        } else {
+            before(panic)
         }
     }));
     let result = catch_unwind(AssertUnwindSafe(work));

@@ -6,8 +6,8 @@ mod common;
 use burn::tensor::Device;
 use common::eight::{recipe, sentences, variants};
 use common::losses;
-use nerzoo::heads::zoo::{self, ZOO};
 use nerzoo::nn::host::reads;
+use nerzoo::registry::{self, HEADS};
 use nerzoo::train::launch::Finished;
 
 /// Random numbers differ between devices, so nothing is dropped.
@@ -52,13 +52,13 @@ fn others() -> Vec<(String, Device)> {
 fn every_head_calculates_what_the_processor_does() {
     let _alone = common::alone(); // random numbers are the process's
     let folder = tempfile::tempdir().unwrap();
-    for entry in ZOO {
+    for entry in HEADS {
         for variant in variants(entry.name) {
             let recipe = recipe(entry.name, &knobs(entry.name, &variant), folder.path());
-            let expected = (entry.probe)(&recipe, &sentences(), &Device::flex()).unwrap();
+            let expected = (entry.inspect)(&recipe, &sentences(), &Device::flex()).unwrap();
             for (name, device) in others() {
                 let what = format!("{} {variant:?} on {name}", entry.name);
-                let found = (entry.probe)(&recipe, &sentences(), &device).unwrap();
+                let found = (entry.inspect)(&recipe, &sentences(), &device).unwrap();
                 let apart = (found.loss - expected.loss).abs() / expected.loss.abs().max(1e-6);
                 assert!(apart < 2e-5, "{what}: {} {}", found.loss, expected.loss);
                 // A gradient is compared with the largest of its own, or of all where its own are hardly any.
@@ -108,13 +108,13 @@ fn every_head_calculates_what_the_processor_does() {
 fn a_device_is_waited_for_as_little_as_possible() {
     let _alone = common::alone(); // random numbers are the process's
     let folder = tempfile::tempdir().unwrap();
-    for entry in ZOO {
+    for entry in HEADS {
         for variant in variants(entry.name) {
             let recipe = recipe(entry.name, &knobs(entry.name, &variant), folder.path());
             for (name, device) in common::devices() {
                 let what = format!("{} {variant:?} on {name}", entry.name);
                 let before = reads();
-                let found = (entry.probe)(&recipe, &sentences(), &device).unwrap();
+                let found = (entry.inspect)(&recipe, &sentences(), &device).unwrap();
                 let (training, prediction) = (found.reads_in_training, found.reads_in_prediction);
                 println!("{what}: {training} {prediction}");
                 assert!(reads() > before, "reads are counted");
@@ -143,7 +143,7 @@ fn run(devices: &[Device], sets: &[&str]) -> Finished {
     let recipe = common::fifty("bl_ner", &[&fixed, sets].concat());
     let mut launch = common::launch(recipe, &folder.path().join("run"), &devices[0]);
     launch.devices = devices.to_vec();
-    (zoo::find("bl_ner").unwrap().train)(&launch).unwrap()
+    (registry::find("bl_ner").unwrap().train)(&launch).unwrap()
 }
 
 #[test]

@@ -11,7 +11,7 @@ use burn::tensor::Device;
 use common::difference;
 use half::{bf16, f16};
 use nerzoo::encoder::batch::PieceBatch;
-use nerzoo::encoder::pieces::{Encoded, Pieces};
+use nerzoo::encoder::pieces::{EncodedSentence, WordTokenizer};
 use nerzoo::encoder::window::windows;
 use nerzoo::encoder::{Encoder, EncoderConfig, Layers, Pooling, load};
 use nerzoo::error::Result;
@@ -90,10 +90,15 @@ fn load_encoder(folder: &Path, layers: Layers, device: &Device) -> Result<Encode
     Ok(encoder)
 }
 
-fn batch(pieces: &Pieces, sentences: &[Sentence], window: usize, overlap: usize) -> PieceBatch {
+fn batch(
+    pieces: &WordTokenizer,
+    sentences: &[Sentence],
+    window: usize,
+    overlap: usize,
+) -> PieceBatch {
     let encoded = pieces.encode(sentences);
     PieceBatch::new(
-        &encoded.iter().collect::<Vec<&Encoded>>(),
+        &encoded.iter().collect::<Vec<&EncodedSentence>>(),
         pieces,
         window,
         overlap,
@@ -124,7 +129,7 @@ fn no_fixture_is_missing() {
 #[test]
 fn pieces_are_the_reference_s() {
     for folder in fixtures() {
-        let pieces = Pieces::from_folder(&folder).unwrap();
+        let pieces = WordTokenizer::from_folder(&folder).unwrap();
         let window = load::config(&folder).unwrap().window();
         for expected in expected(&folder) {
             let what = format!("{} {:?}", folder.display(), expected.words);
@@ -150,7 +155,7 @@ fn pieces_are_the_reference_s() {
 #[test]
 fn states_are_the_reference_s() {
     for folder in fixtures() {
-        let pieces = Pieces::from_folder(&folder).unwrap();
+        let pieces = WordTokenizer::from_folder(&folder).unwrap();
         let window = load::config(&folder).unwrap().window();
         let expected = expected(&folder);
         let sentences: Vec<Sentence> = expected.iter().map(ExpectedSentence::sentence).collect();
@@ -203,7 +208,7 @@ fn a_long_sentence_is_cut_into_windows() {
     let device = nerzoo::device::parse("cpu").unwrap();
     for folder in fixtures() {
         let name = folder.file_name().unwrap().to_string_lossy().into_owned();
-        let pieces = Pieces::from_folder(&folder).unwrap();
+        let pieces = WordTokenizer::from_folder(&folder).unwrap();
         let config = load::config(&folder).unwrap();
         let window = config.window();
         assert_eq!(window, if name == "roberta" { 62 } else { 64 });
@@ -490,7 +495,7 @@ fn parts_of_other_tasks_are_left_out_in_silence() {
 #[test]
 fn weights_of_any_precision_become_single() {
     let device = nerzoo::device::parse("cpu").unwrap();
-    let pieces = Pieces::from_folder(&fixture("electra")).unwrap();
+    let pieces = WordTokenizer::from_folder(&fixture("electra")).unwrap();
     let sentence = Sentence::from_words(["Anna", "sings", "in", "Lindholm"]);
     let batch = batch(&pieces, &[sentence], 64, 0);
     let states = |change: &dyn Fn(&Weight) -> Weight| {
@@ -535,7 +540,7 @@ fn half_precision_is_read_from_a_pytorch_file_too() {
         folder.path().join("pytorch_model.bin"),
     )
     .unwrap();
-    let pieces = Pieces::from_folder(folder.path()).unwrap();
+    let pieces = WordTokenizer::from_folder(folder.path()).unwrap();
     let encoder = load_encoder(folder.path(), Layers::Last, &device).unwrap();
     for expected in expected(folder.path()) {
         let states = encoder.piece_states(&batch(&pieces, &[expected.sentence()], 64, 0));
@@ -619,7 +624,11 @@ fn configs_that_cannot_be_used_are_explained() {
 
 #[test]
 fn tokenizers_that_cannot_be_used_are_explained() {
-    let complaint = |folder: &TempDir| Pieces::from_folder(folder.path()).unwrap_err().to_string();
+    let complaint = |folder: &TempDir| {
+        WordTokenizer::from_folder(folder.path())
+            .unwrap_err()
+            .to_string()
+    };
     let folder = copy("electra");
     fs::remove_file(folder.path().join("tokenizer.json")).unwrap();
     assert_says(&complaint(&folder), &["tokenizer.json", "vocab.txt"]);

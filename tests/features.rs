@@ -5,10 +5,10 @@ mod common;
 use std::path::Path;
 
 use nerzoo::data::link_context;
-use nerzoo::heads::zoo::{self, ZOO};
+use nerzoo::recipe::Recipe;
+use nerzoo::registry::{self, HEADS};
 use nerzoo::text::{Mention, Sentence};
 use nerzoo::train::launch::Finished;
-use nerzoo::train::recipe::Recipe;
 use safetensors::SafeTensors;
 
 /// Words with a vector; the last occurs in no sentence.
@@ -61,7 +61,7 @@ fn recipe(head: &str, sets: &[&str], folder: &Path) -> Recipe {
 fn train(head: &str, sets: &[&str], folder: &Path) -> Finished {
     let (_, device) = common::devices().remove(0);
     let launch = common::launch(recipe(head, sets, folder), &folder.join("run"), &device);
-    (zoo::find(head).unwrap().train)(&launch).unwrap()
+    (registry::find(head).unwrap().train)(&launch).unwrap()
 }
 
 fn close(one: &[Vec<Mention>], other: &[Vec<Mention>]) -> bool {
@@ -83,14 +83,14 @@ fn every_head_trains_every_feature() {
         ],
         &["encoder.features.lstm=false"],
     ];
-    for entry in ZOO {
+    for entry in HEADS {
         for order in orders {
             for (name, device) in common::devices() {
                 let what = format!("{} {order:?} on {name}", entry.name);
                 let recipe = recipe(entry.name, &[&ALL, order].concat(), folder.path());
                 let mut sentences = sentences();
                 link_context(&mut sentences, 1);
-                let found = (entry.probe)(&recipe, &sentences, &device).unwrap();
+                let found = (entry.inspect)(&recipe, &sentences, &device).unwrap();
                 let found = common::largest(found);
                 let features: Vec<_> = found
                     .iter()
@@ -122,11 +122,11 @@ fn a_bundle_carries_its_vocabularies() {
     std::fs::remove_file(folder.path().join("vectors.txt")).unwrap();
     let out = folder.path().join("run");
     let device = common::devices().remove(0).1;
-    let loaded = zoo::load(&out, &device, &Default::default()).unwrap();
+    let loaded = registry::load(&out, &device, &Default::default()).unwrap();
     assert!(close(&together, &loaded.tag(&texts).unwrap()));
     // The best checkpoint is as complete.
     std::fs::remove_file(out.join("manifest.json")).unwrap();
-    let checkpoint = zoo::load(&out, &device, &Default::default()).unwrap();
+    let checkpoint = registry::load(&out, &device, &Default::default()).unwrap();
     assert!(close(&together, &checkpoint.tag(&texts).unwrap()));
 
     // Batches change nothing.
@@ -179,8 +179,8 @@ fn a_corpus_without_parts_of_speech_is_no_obstacle() {
         .iter_mut()
         .for_each(|sentence| sentence.pos = None);
     let device = common::devices().remove(0).1;
-    let entry = zoo::find("seq_ner").unwrap();
-    let found = (entry.probe)(&recipe, &sentences, &device).unwrap();
+    let entry = registry::find("seq_ner").unwrap();
+    let found = (entry.inspect)(&recipe, &sentences, &device).unwrap();
     let mut names = found.gradients.iter().map(|(name, _)| name);
     assert!(names.all(|name| !name.contains("features.pos")));
 }

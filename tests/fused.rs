@@ -11,13 +11,13 @@ use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Device, Distribution, Gradients, Int, Tensor};
 use common::losses;
 use nerzoo::encoder::batch::PieceBatch;
-use nerzoo::encoder::pieces::{Encoded, Pieces};
+use nerzoo::encoder::pieces::{EncodedSentence, WordTokenizer};
 use nerzoo::encoder::{EncoderConfig, Layers, Pooling, Scratch};
-use nerzoo::heads::zoo;
 use nerzoo::nn::bilstm::BiLstm;
 use nerzoo::nn::fused;
 use nerzoo::nn::fused::conv3d::Conv3d;
 use nerzoo::nn::host::floats;
+use nerzoo::registry;
 use nerzoo::text::Sentence;
 
 /// Every parameter's gradient, in order.
@@ -53,7 +53,7 @@ fn encoder(layers: Layers, dropout: f64) -> (EncoderConfig, PieceBatch) {
     let words =
         |count: usize| Sentence::from_words((0..count).map(|i| format!("word{}", i * i % 11)));
     let sentences: Vec<Sentence> = [9, 1, 40, 5].into_iter().map(words).collect();
-    let pieces = Pieces::train(&sentences, 40, true).unwrap();
+    let pieces = WordTokenizer::train(&sentences, 40, true).unwrap();
     let scratch = Scratch {
         layers: 3,
         width: 24,
@@ -74,7 +74,7 @@ fn encoder(layers: Layers, dropout: f64) -> (EncoderConfig, PieceBatch) {
         features: None,
     };
     let encoded = pieces.encode(&sentences);
-    let rows: Vec<&Encoded> = encoded.iter().collect();
+    let rows: Vec<&EncodedSentence> = encoded.iter().collect();
     let batch = PieceBatch::new(&rows, &pieces, 28, 4);
     assert!(batch.row_lengths.len() > 4 && batch.padding_share() > 0.2);
     (config, batch)
@@ -286,7 +286,7 @@ fn fifty_steps_lose_the_same() {
         ];
         let out = folder.path().join(if on { "kernels" } else { "plain" });
         let launch = common::launch(common::fifty("bopn", &knobs), &out, &Device::flex());
-        losses(&(zoo::find("bopn").unwrap().train)(&launch).unwrap())
+        losses(&(registry::find("bopn").unwrap().train)(&launch).unwrap())
     };
     let (plain, fast) = (run(false), run(true));
     assert_eq!(plain.len(), 50);

@@ -5,7 +5,7 @@ mod common;
 use std::path::Path;
 
 use common::sentence;
-use nerzoo::heads::zoo;
+use nerzoo::registry;
 use nerzoo::text::{Entity, Mention, Sentence};
 
 /// Entities of one and of seven words; the seeds have at most six.
@@ -34,7 +34,7 @@ fn found(sets: &[&str], folder: &Path) -> Vec<Vec<Mention>> {
     let recipe = common::small("locate_label", &file, &[&fixed, sets].concat());
     let (_, device) = common::devices().remove(0);
     let launch = common::launch(recipe, &folder.join("run"), &device);
-    let finished = (zoo::find("locate_label").unwrap().train)(&launch).unwrap();
+    let finished = (registry::find("locate_label").unwrap().train)(&launch).unwrap();
     finished.tagger.tag(&sentences()).unwrap()
 }
 

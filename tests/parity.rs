@@ -17,7 +17,7 @@ use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Tensor};
 use common::{Fixture, agree};
 use nerzoo::encoder::batch::PieceBatch;
-use nerzoo::encoder::pieces::{Encoded, Pieces};
+use nerzoo::encoder::pieces::{EncodedSentence, WordTokenizer};
 use nerzoo::encoder::transformer::TransformerConfig;
 use nerzoo::encoder::{Encoder, EncoderConfig, Layers, Pooling, WordStates, load};
 use nerzoo::heads::Head;
@@ -81,7 +81,7 @@ fn pretrained_encoders() {
             common::skipped(&format!("{}: no {}", fixture.name, folder.display()));
             continue;
         }
-        let pieces = Pieces::from_folder(&folder).unwrap();
+        let pieces = WordTokenizer::from_folder(&folder).unwrap();
         let config = load::config(&folder).unwrap();
         for (device_name, device) in common::devices() {
             for (layers, output) in [
@@ -103,7 +103,7 @@ fn check_encoder(
     fixture: &Fixture,
     index: usize,
     output: &str,
-    pieces: &Pieces,
+    pieces: &WordTokenizer,
     encoder: &Encoder,
     what: &str,
 ) {
@@ -147,10 +147,10 @@ fn sentence(words: &serde_json::Value) -> Sentence {
     Sentence::from_words(strings(words))
 }
 
-fn batch(pieces: &Pieces, sentences: &[Sentence], window: usize) -> PieceBatch {
+fn batch(pieces: &WordTokenizer, sentences: &[Sentence], window: usize) -> PieceBatch {
     let encoded = pieces.encode(sentences);
     PieceBatch::new(
-        &encoded.iter().collect::<Vec<&Encoded>>(),
+        &encoded.iter().collect::<Vec<&EncodedSentence>>(),
         pieces,
         window,
         0,
@@ -188,7 +188,7 @@ struct Bundling {
 impl Bundling {
     fn new(fixture: &Fixture, encoder_folder: &std::path::Path, device: &Device) -> Self {
         let device = device.clone().autodiff();
-        let pieces = Pieces::from_folder(encoder_folder).unwrap();
+        let pieces = WordTokenizer::from_folder(encoder_folder).unwrap();
         let config = load::config(encoder_folder).unwrap();
         let mut encoder = encoder(no_dropout(config.clone()), Layers::Last, &device);
         load::weights_from_bytes(&mut encoder.transformer, fixture.under("w.bert.")).unwrap();
@@ -378,9 +378,10 @@ impl Bundling {
     /// The whole model at once: the total and its gradients, down into the encoder.
     fn check_bundle(&self, fixture: &Fixture, what: &str) {
         let states = self.encoder.forward(&self.batch);
-        let seq = match fixture.json["tagger"] == "crf" {
-            true => &self.crf,
-            false => &self.softmax,
+        let seq = if fixture.json["tagger"] == "crf" {
+            &self.crf
+        } else {
+            &self.softmax
         };
         let alpha = fixture.json["alpha"].as_f64().unwrap();
         let bundle = Bundle::from_parts(seq.clone(), self.span.clone(), alpha, Output::Span);

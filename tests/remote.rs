@@ -59,9 +59,9 @@ fn nerzoo() -> Command {
 }
 
 /// A folder with a token and a recipe for a model of a few seconds.
-struct Place(tempfile::TempDir);
+struct Location(tempfile::TempDir);
 
-impl Place {
+impl Location {
     fn new() -> Self {
         let place = Self(tempfile::tempdir().unwrap());
         std::fs::write(place.token(), "a word of the test\n").unwrap();
@@ -139,7 +139,7 @@ fn said(output: &Output) -> String {
 
 #[test]
 fn two_workers_train_as_one_device_does() {
-    let place = Place::new();
+    let place = Location::new();
     let workers = [0, 1].map(|_| Worker::start(&place.token(), "127.0.0.1:0"));
     let names = workers
         .each_ref()
@@ -166,7 +166,7 @@ fn two_workers_train_as_one_device_does() {
 
 #[test]
 fn a_wrong_token_is_refused() {
-    let place = Place::new();
+    let place = Location::new();
     let worker = Worker::start(&place.token(), "127.0.0.1:0");
     std::fs::write(place.token(), "another word\n").unwrap();
     let refused = place.train(&format!("remote:{}", worker.address), "run", &[]);
@@ -181,7 +181,7 @@ fn a_wrong_token_is_refused() {
 
 #[test]
 fn nobody_there_is_said() {
-    let place = Place::new();
+    let place = Location::new();
     let refused = place.train("remote:127.0.0.1:1", "run", &[]);
     assert!(!refused.status.success());
     let said = said(&refused);
@@ -190,7 +190,7 @@ fn nobody_there_is_said() {
 
 #[test]
 fn a_dead_worker_ends_the_run_and_it_goes_on_later() {
-    let place = Place::new();
+    let place = Location::new();
     let mut workers = [0, 1].map(|_| Worker::start(&place.token(), "127.0.0.1:0"));
     let names = workers
         .each_ref()

@@ -151,15 +151,15 @@ fn recipes_are_explained() {
 #[test]
 fn every_recipe_of_the_zoo_is_understood() {
     use nerzoo::data::registry;
-    use nerzoo::heads::zoo;
-    use nerzoo::train::recipe::Recipe;
+    use nerzoo::recipe::Recipe;
+    use nerzoo::registry;
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("model-zoo/recipes");
     let mut count = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let recipe = Recipe::read(&path, &[]).unwrap();
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        let entry = zoo::find(recipe.head_name()).unwrap();
+        let entry = registry::find(recipe.head_name()).unwrap();
         (entry.check)(&recipe).unwrap_or_else(|problem| panic!("{name}: {problem}"));
         let corpus = recipe
             .data
@@ -197,7 +197,7 @@ fn a_loss_that_is_no_number_stops_the_run() {
         &[&arguments[..], &broken, &sooner].concat(),
         &["weights are not finite"],
     );
-    let checkpoints = nerzoo::train::resume::Checkpoints::at(&out);
+    let checkpoints = nerzoo::train::checkpoints::Checkpoints::at(&out);
     if let Some(state) = checkpoints.newest().unwrap() {
         let saved = checkpoints.step_folder(state.step).join("model.bpk");
         panic!(

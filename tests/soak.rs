@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::eight::{recipe, sentences};
-use nerzoo::heads::zoo;
+use nerzoo::registry;
 
 /// Bytes of this process that are in memory.
 fn resident() -> Option<f64> {
@@ -48,7 +48,7 @@ fn memory_stays_flat() {
                 }
                 samples
             });
-            let finished = (zoo::find("bl_ner").unwrap().train)(&launch);
+            let finished = (registry::find("bl_ner").unwrap().train)(&launch);
             done.store(true, Ordering::Relaxed);
             let finished = finished.unwrap();
             assert_eq!(finished.state.step, steps);

@@ -8,11 +8,11 @@ use std::path::Path;
 use burn::tensor::Device;
 use common::eight::{recipe, sentences, variants};
 use nerzoo::heads::Reading;
-use nerzoo::heads::zoo::{self, Entry, ZOO};
-use nerzoo::predict::Tagger;
+use nerzoo::model::tagger::Tagger;
+use nerzoo::recipe::Recipe;
+use nerzoo::registry::{self, Entry, HEADS};
 use nerzoo::text::{Entity, Mention, Sentence, outermost};
 use nerzoo::train::launch::Finished;
-use nerzoo::train::recipe::Recipe;
 
 fn train(entry: &Entry, recipe: Recipe, out: &Path, device: &Device) -> Finished {
     (entry.train)(&common::launch(recipe, out, device)).unwrap()
@@ -21,7 +21,7 @@ fn train(entry: &Entry, recipe: Recipe, out: &Path, device: &Device) -> Finished
 /// Runs a check for every head and variant on every device, the devices side by side: each has random numbers of its own.
 fn everywhere(check: impl Fn(&Entry, &[String], &Device, &str) + Sync) {
     let one = |name: &str, device: &Device| {
-        for entry in ZOO {
+        for entry in HEADS {
             for sets in variants(entry.name) {
                 let what = format!("{} {sets:?} on {name}", entry.name);
                 check(entry, &sets, device, &what);
@@ -41,7 +41,7 @@ fn a_gradient_reaches_every_parameter() {
     everywhere(|entry, sets, device, what| {
         let folder = tempfile::tempdir().unwrap();
         let recipe = recipe(entry.name, sets, folder.path());
-        let found = (entry.probe)(&recipe, &sentences(), device).unwrap();
+        let found = (entry.inspect)(&recipe, &sentences(), device).unwrap();
         assert!(found.gradients.len() > 10, "{what}");
         for (parameter, largest) in common::largest(found) {
             assert!(largest.is_finite(), "{what}: {parameter} has {largest}");
@@ -63,7 +63,7 @@ fn an_empty_sentence_does_not_hurt_the_loss() {
         let mut sentences = sentences();
         sentences.push(Sentence::default());
         for (parameter, largest) in
-            common::largest((entry.probe)(&recipe, &sentences, device).unwrap())
+            common::largest((entry.inspect)(&recipe, &sentences, device).unwrap())
         {
             assert!(largest.is_finite(), "{what}: {parameter} has {largest}");
         }
@@ -102,7 +102,7 @@ fn overfits_and_keeps_what_it_learned() {
         check_gold(entry, &together, what);
 
         check_readings(finished.tagger.as_ref(), &texts, what);
-        let loaded = zoo::load(&out, device, &Default::default()).unwrap();
+        let loaded = registry::load(&out, device, &Default::default()).unwrap();
         assert_eq!(loaded.labels(), finished.tagger.labels(), "{what}");
         assert_close(
             &together,
@@ -150,9 +150,10 @@ fn check_readings(tagger: &dyn Tagger, texts: &[Sentence], what: &str) {
 
 fn check_gold(entry: &Entry, found: &[Vec<Mention>], what: &str) {
     for (sentence, mentions) in sentences().iter().zip(found) {
-        let mut gold = match entry.nested {
-            true => sentence.entities.clone(),
-            false => outermost(&sentence.entities),
+        let mut gold = if entry.nested {
+            sentence.entities.clone()
+        } else {
+            outermost(&sentence.entities)
         };
         let mut found: Vec<Entity> = mentions
             .iter()
@@ -188,12 +189,12 @@ fn assert_close(one: &[Vec<Mention>], other: &[Vec<Mention>], what: &str) {
 #[test]
 fn half_precision_finds_the_same() {
     let folder = tempfile::tempdir().unwrap();
-    let entry = &ZOO[0];
+    let entry = &HEADS[0];
     let (name, device) = common::devices().remove(0);
     let out = folder.path().join("run");
     let recipe = recipe(entry.name, &["train.half=true".into()], folder.path());
     let finished = train(entry, recipe, &out, &device);
-    let loaded = zoo::load(&out, &device, &Default::default()).unwrap();
+    let loaded = registry::load(&out, &device, &Default::default()).unwrap();
     let found = loaded.tag(&sentences()).unwrap();
     let expected = finished.tagger.tag(&sentences()).unwrap();
     for (found, expected) in found.iter().zip(&expected) {

@@ -13,7 +13,7 @@ use crate::error;
 use crate::eval::analysis::{self, Analysis};
 use crate::eval::predictions;
 use crate::files::replace;
-use crate::heads::zoo;
+use crate::registry;
 use crate::text::{Mention, Sentence};
 
 /// Arguments of `analyse`.
@@ -121,7 +121,7 @@ impl Analyse {
             .map(|head| ("output".to_string(), head.into()))
             .into_iter()
             .collect();
-        let tagger = zoo::load(path, &device, &knobs)?;
+        let tagger = registry::load(path, &device, &knobs)?;
         let mut gold = gold.to_vec();
         data::link_context(&mut gold, tagger.context());
         tagger.tag(&gold)

@@ -8,12 +8,12 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::{Place, print_json};
+use crate::bench::{self, Measured};
 use crate::data::registry;
 use crate::files::replace;
-use crate::heads::zoo;
-use crate::train::bench::{self, Measured};
-use crate::train::curves::picture::{Axis, Look, Panel, Series, page};
-use crate::train::recipe::Recipe;
+use crate::plot::{Axis, Look, Panel, Series, page};
+use crate::recipe::Recipe;
+use crate::registry;
 
 /// Arguments of `bench`.
 #[derive(Debug, Args)]
@@ -53,7 +53,7 @@ impl Bench {
     /// Measures and prints.
     pub fn run(self) -> Result<ExitCode> {
         let recipe = Recipe::read(&self.recipe, &self.sets)?;
-        let entry = zoo::find(recipe.head_name())?;
+        let entry = registry::find(recipe.head_name())?;
         let mut bench = bench::Bench {
             recipe,
             roots: registry::roots(self.place.data.as_deref()),

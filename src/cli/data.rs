@@ -147,23 +147,26 @@ impl Check {
         if let Some(name) = &self.expect {
             let dataset = registry::find(name, &registry::roots(self.data.as_deref()))?;
             let verification = registry::verify(&dataset)?;
-            match self.json {
-                true => print_json(&serde_json::to_value(&verification)?)?,
-                false => println!("{verification}"),
+            if self.json {
+                print_json(&serde_json::to_value(&verification)?)?
+            } else {
+                println!("{verification}")
             }
             sound = verification.ok();
         }
         if !self.files.is_empty() {
             let report = check::check(&self.files, &self.reading.options());
-            match self.json {
-                true => print_json(&serde_json::to_value(&report)?)?,
-                false => println!("{report}"),
+            if self.json {
+                print_json(&serde_json::to_value(&report)?)?
+            } else {
+                println!("{report}")
             }
             sound &= report.is_sound();
         }
-        Ok(match sound {
-            true => ExitCode::SUCCESS,
-            false => ExitCode::FAILURE,
+        Ok(if sound {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
         })
     }
 }
@@ -172,9 +175,10 @@ impl Stats {
     fn run(self) -> Result<ExitCode> {
         let sentences = data::read_many(&self.files, &self.reading.options())?;
         let stats = stats::Stats::of(&sentences);
-        match self.json {
-            true => print_json(&serde_json::to_value(&stats)?)?,
-            false => println!("{stats}"),
+        if self.json {
+            print_json(&serde_json::to_value(&stats)?)?
+        } else {
+            println!("{stats}")
         }
         Ok(ExitCode::SUCCESS)
     }

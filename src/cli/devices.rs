@@ -32,19 +32,19 @@ impl Devices {
                 (found, verdict)
             })
             .collect();
-        match self.json {
-            true => {
-                let devices: Vec<_> = devices.iter().map(as_json).collect();
-                print_json(&json!({"devices": devices}))?;
-            }
-            false => table(&devices),
+        if self.json {
+            let devices: Vec<_> = devices.iter().map(as_json).collect();
+            print_json(&json!({"devices": devices}))?;
+        } else {
+            table(&devices)
         }
         let failed = devices
             .iter()
             .any(|(_, verdict)| matches!(verdict, Some(Err(_))));
-        Ok(match failed {
-            true => ExitCode::FAILURE,
-            false => ExitCode::SUCCESS,
+        Ok(if failed {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
         })
     }
 }

@@ -12,11 +12,11 @@ use super::sweep::Sweep;
 use super::{Answer, Place, print_json};
 use crate::data::{self, registry};
 use crate::eval::{Counts, readings, threshold};
-use crate::heads::zoo;
-use crate::predict::Tagger;
+use crate::model::folder;
+use crate::model::tagger::Tagger;
+use crate::registry;
 use crate::text::{Entity, Sentence, outermost};
 use crate::train::launch::evaluate;
-use crate::zoo::bundle;
 
 /// Arguments of `evaluate`.
 #[derive(Debug, Args)]
@@ -75,11 +75,11 @@ impl Evaluate {
             bail!("--out is for the picture of --sweep-steps and --sweep-spans");
         }
         // A head that leaves out mentions by itself is asked for all of them first.
-        let own_threshold = bundle::knob_of(&self.model, "threshold")?.is_some();
+        let own_threshold = folder::knob_of(&self.model, "threshold")?.is_some();
         if self.sweep_threshold && own_threshold && self.answer.phi.is_none() {
             knobs.insert("threshold".into(), 0.0.into());
         }
-        let tagger = zoo::load(&self.model, &device, &knobs)?;
+        let tagger = registry::load(&self.model, &device, &knobs)?;
         data::link_context(&mut sentences, tagger.context());
         if self.sweep_threshold {
             return self.sweep(tagger.as_ref(), &sentences, own_threshold);
@@ -88,9 +88,10 @@ impl Evaluate {
             return self.evidence(tagger.as_ref(), &sentences);
         }
         let report = evaluate(tagger.as_ref(), &sentences)?;
-        match self.json {
-            true => print_json(&report.to_json())?,
-            false => println!("{report}"),
+        if self.json {
+            print_json(&report.to_json())?
+        } else {
+            println!("{report}")
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -104,9 +105,12 @@ impl Evaluate {
         let mentions = tagger.tag(sentences)?;
         let gold: Vec<Vec<Entity>> = sentences
             .iter()
-            .map(|sentence| match tagger.nested() {
-                true => sentence.entities.clone(),
-                false => outermost(&sentence.entities),
+            .map(|sentence| {
+                if tagger.nested() {
+                    sentence.entities.clone()
+                } else {
+                    outermost(&sentence.entities)
+                }
             })
             .collect();
         let pairs = gold

@@ -8,8 +8,8 @@ use burn::train::Interrupter;
 
 use super::train::Train;
 use crate::eval::Counts;
-use crate::heads::zoo;
-use crate::train::recipe::Recipe;
+use crate::recipe::Recipe;
+use crate::registry;
 
 /// One cell of the grid: what is set, and what each seed scored.
 struct Cell {
@@ -20,9 +20,10 @@ struct Cell {
 /// Trains the whole product and prints the table. With `--resume`, runs that are done are not done again.
 pub fn run(train: &Train, out: &Path, interrupter: &Interrupter) -> Result<ExitCode> {
     let mut cells = product(&train.grid)?;
-    let seeds: Vec<u64> = match train.seeds.is_empty() {
-        true => vec![Recipe::read(&train.recipe, &train.sets)?.train.seed],
-        false => train.seeds.clone(),
+    let seeds: Vec<u64> = if train.seeds.is_empty() {
+        vec![Recipe::read(&train.recipe, &train.sets)?.train.seed]
+    } else {
+        train.seeds.clone()
     };
     check(train, &cells)?;
     let total = cells.len() * seeds.len();
@@ -44,9 +45,10 @@ pub fn run(train: &Train, out: &Path, interrupter: &Interrupter) -> Result<ExitC
             let Some(report) = finished.test.or(finished.dev) else {
                 bail!("a grid needs dev or test sentences to compare on");
             };
-            cells[index].scores.push(match finished.tagger.nested() {
-                true => report.overall,
-                false => report.flat_view,
+            cells[index].scores.push(if finished.tagger.nested() {
+                report.overall
+            } else {
+                report.flat_view
             });
         }
     }
@@ -60,7 +62,7 @@ fn check(train: &Train, cells: &[Cell]) -> Result<()> {
     for cell in cells {
         let sets = [&train.sets[..], &cell.sets].concat();
         let recipe = Recipe::read(&train.recipe, &sets)?;
-        (zoo::find(recipe.head_name())?.check)(&recipe)?;
+        (registry::find(recipe.head_name())?.check)(&recipe)?;
         let name = name(&cell.sets, 0);
         if names.contains(&name) {
             bail!("two combinations would both be called {name}; give each value once");
@@ -80,9 +82,10 @@ fn product(grid: &[String]) -> Result<Vec<Cell>> {
         let Some((key, values)) = axis.split_once('=') else {
             bail!("--grid {axis}: write it as key=value,value, for example head.alpha=0.1,0.5");
         };
-        let values: Vec<&str> = match values.starts_with('[') {
-            true => vec![values],
-            false => values.split(',').collect(),
+        let values: Vec<&str> = if values.starts_with('[') {
+            vec![values]
+        } else {
+            values.split(',').collect()
         };
         cells = cells
             .iter()
@@ -120,9 +123,12 @@ fn name(sets: &[String], seed: u64) -> String {
 }
 
 fn table(cells: &[Cell], seeds: usize) -> String {
-    let label = |cell: &Cell| match cell.sets.is_empty() {
-        true => "recipe".to_string(),
-        false => cell.sets.join(" "),
+    let label = |cell: &Cell| {
+        if cell.sets.is_empty() {
+            "recipe".to_string()
+        } else {
+            cell.sets.join(" ")
+        }
     };
     let width = cells
         .iter()

@@ -11,9 +11,9 @@ use super::reading::Reading;
 use crate::data::{self, stats::Stats};
 use crate::encoder::load;
 use crate::files::replace;
-use crate::heads::zoo;
+use crate::recipe::Recipe;
+use crate::registry;
 use crate::text::{Labels, Sentence};
-use crate::train::recipe::Recipe;
 
 /// Arguments of `init`.
 #[derive(Debug, Args)]
@@ -46,7 +46,7 @@ pub struct Init {
 impl Init {
     /// Looks at the files and writes the recipe.
     pub fn run(self) -> Result<ExitCode> {
-        let entry = zoo::find(&self.head)?;
+        let entry = registry::find(&self.head)?;
         if let Some(encoder) = &self.encoder {
             load::config(&load::find(encoder)?)?;
         }
@@ -117,12 +117,13 @@ impl Init {
             "\n[data]\n# Paths are seen from the folder where nerzoo runs."
         )?;
         writeln!(text, "train = {}", paths(&self.train))?;
-        match self.dev.is_empty() {
-            true => writeln!(
+        if self.dev.is_empty() {
+            writeln!(
                 text,
                 "# No dev files: a tenth of the training sentences, by document, is held out."
-            )?,
-            false => writeln!(text, "dev = {}", paths(&self.dev))?,
+            )?
+        } else {
+            writeln!(text, "dev = {}", paths(&self.dev))?
         }
         if !self.test.is_empty() {
             writeln!(text, "test = {}", paths(&self.test))?;

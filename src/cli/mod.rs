@@ -22,7 +22,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::device;
 use crate::error::Error;
-use crate::zoo::bundle::Knobs;
+use crate::model::folder::Knobs;
 
 /// A zoo of trainable named-entity-recognition models, flat and nested, on any device.
 #[derive(Debug, Parser)]

@@ -14,8 +14,8 @@ use super::reading::Reading;
 use super::{Answer, On};
 use crate::data::{self, Format, words};
 use crate::error::Error;
-use crate::heads::zoo;
-use crate::predict::Tagger;
+use crate::model::tagger::Tagger;
+use crate::registry;
 use crate::text::{Mention, Sentence};
 
 /// Lines tagged together; enough to sort by length, few enough to stream.
@@ -48,7 +48,7 @@ impl Predict {
     /// Tags everything; the exit code tells whether every line was understood.
     pub fn run(self) -> Result<ExitCode> {
         let device = self.on.device()?;
-        let tagger = zoo::load(&self.model, &device, &self.answer.knobs())?;
+        let tagger = registry::load(&self.model, &device, &self.answer.knobs())?;
         let items = self.items(tagger.context())?;
         let bar = self.progress_bar();
         let mut out = BufWriter::new(std::io::stdout().lock());
@@ -122,15 +122,17 @@ impl Predict {
             Some(format) => format != Format::PlainText,
             None => return self.whole_file(context),
         };
-        let parse: fn(&str) -> Item = match is_json {
-            true => parse_json,
-            false => |line| Ok(words::sentence(line, Default::default())),
+        let parse: fn(&str) -> Item = if is_json {
+            parse_json
+        } else {
+            |line| Ok(words::sentence(line, Default::default()))
         };
-        let input: Box<dyn Read + Send> = match self.is_stdin() {
-            true => Box::new(std::io::stdin()),
-            false => Box::new(
+        let input: Box<dyn Read + Send> = if self.is_stdin() {
+            Box::new(std::io::stdin())
+        } else {
+            Box::new(
                 std::fs::File::open(&self.file).map_err(|source| Error::io(&self.file, source))?,
-            ),
+            )
         };
         let (sender, receiver) = sync_channel(2 * CHUNK);
         std::thread::spawn(move || {

@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use super::print_json;
 use crate::eval::Counts;
 use crate::files::replace;
-use crate::heads::zoo;
+use crate::model::folder::{self, Knobs};
+use crate::plot::{Axis, Look, Panel, Series, page};
+use crate::registry;
 use crate::text::Sentence;
-use crate::train::curves::picture::{Axis, Look, Panel, Series, page};
 use crate::train::launch::evaluate;
-use crate::zoo::bundle::{self, Knobs};
 
 /// Curves of one picture; more would not be told apart, nor have room in its legend.
 const LOOKS: [Look; 4] = [
@@ -104,7 +104,7 @@ impl Sweep<'_> {
         }
         let own = match self.knobs.get(name) {
             Some(value) => Some(value.clone()),
-            None => bundle::knob_of(self.model, name)?,
+            None => folder::knob_of(self.model, name)?,
         };
         match own.as_ref().and_then(Value::as_u64) {
             Some(own) => Ok(vec![own as usize]),
@@ -119,7 +119,7 @@ impl Sweep<'_> {
         let mut knobs = self.knobs.clone();
         knobs.insert("spans".into(), spans.into());
         knobs.insert("steps".into(), steps.into());
-        let tagger = zoo::load(self.model, self.device, &knobs)?;
+        let tagger = registry::load(self.model, self.device, &knobs)?;
         // The first batch is slower than the others.
         tagger.tag(&sentences[..sentences.len().min(16)])?;
         let start = Instant::now();
@@ -128,9 +128,10 @@ impl Sweep<'_> {
         Ok(Row {
             spans,
             steps,
-            counts: match tagger.nested() {
-                true => report.overall,
-                false => report.flat_view,
+            counts: if tagger.nested() {
+                report.overall
+            } else {
+                report.flat_view
             },
             sentences_per_second: sentences.len() as f64 / seconds.max(1e-9),
         })

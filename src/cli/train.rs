@@ -12,12 +12,12 @@ use clap::Args;
 use super::{Place, grid};
 use crate::data::{registry, words};
 use crate::error::Error;
-use crate::heads::zoo;
 use crate::process;
+use crate::recipe::Recipe;
+use crate::registry;
 use crate::text::{Mention, Sentence};
 use crate::train::launch::{Finished, Launch};
 use crate::train::progress::clock;
-use crate::train::recipe::Recipe;
 
 /// Arguments of `train`.
 #[derive(Debug, Args)]
@@ -90,7 +90,7 @@ impl Train {
     ) -> Result<Finished> {
         let mut recipe = Recipe::read(&self.recipe, sets)?;
         recipe.train.half |= self.half;
-        let entry = zoo::find(recipe.head_name())?;
+        let entry = registry::find(recipe.head_name())?;
         let launch = Launch {
             recipe,
             out: out.to_path_buf(),
@@ -121,17 +121,19 @@ impl Train {
             _ => Path::new("runs").join(format!("{stem}-{number}")),
         };
         let used = (1..).take_while(|number| name(*number).exists()).count();
-        match self.resume {
-            true => name(used.max(1)),
-            false => name(used + 1),
+        if self.resume {
+            name(used.max(1))
+        } else {
+            name(used + 1)
         }
     }
 
     /// The command as a person would type it, without the paths of this machine.
     fn command(&self, sets: &[String]) -> String {
-        let recipe = match self.recipe.is_relative() {
-            true => self.recipe.as_os_str(),
-            false => self.recipe.file_name().unwrap_or_default(),
+        let recipe = if self.recipe.is_relative() {
+            self.recipe.as_os_str()
+        } else {
+            self.recipe.file_name().unwrap_or_default()
         };
         let mut command = format!("nerzoo train {}", recipe.display());
         for set in sets {

@@ -10,7 +10,7 @@ use super::leak::{Leak, Seen};
 use super::source::Collector;
 use super::stats::{Overlaps, share};
 use super::{Format, Options, Problem, Severity, collect, sniff};
-use crate::error::{Error, Place, Result};
+use crate::error::{Error, Location, Result};
 use crate::text::{Entity, Sentence, Span, outermost};
 
 /// What [`check`] found.
@@ -125,8 +125,8 @@ fn scan_file(file: &Path, options: &Options) -> Result<(Format, Collector)> {
 fn unreadable(file: &Path, error: Error) -> Problem {
     let (place, message) = match error {
         Error::Data { place, problem } => (place, problem),
-        Error::Io { path, said } => (Place::file(path), said.to_string()),
-        other => (Place::file(file), other.to_string()),
+        Error::Io { path, said } => (Location::file(path), said.to_string()),
+        other => (Location::file(file), other.to_string()),
     };
     Problem {
         place,
@@ -349,7 +349,7 @@ mod tests {
         let report = check(&files, &Options::default());
         assert_eq!(report.leaks.len(), 1);
         assert_eq!(report.leaks[0].sentences, 2);
-        assert_eq!(report.problems[0].place, Place::line(&files[1], 3));
+        assert_eq!(report.problems[0].place, Location::line(&files[1], 3));
         assert_eq!(report.warnings, 1);
     }
 

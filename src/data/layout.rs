@@ -134,9 +134,10 @@ fn plain_lines(source: &Source) -> impl Iterator<Item = &str> {
 fn separated_by_tabs(source: &Source) -> bool {
     let (mut with, mut without) = (0, 0);
     for line in plain_lines(source).filter(|line| !line.trim().is_empty()) {
-        match line.contains('\t') {
-            true => with += 1,
-            false => without += 1,
+        if line.contains('\t') {
+            with += 1
+        } else {
+            without += 1
         }
     }
     with > without

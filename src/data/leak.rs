@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::source::Collector;
 use super::{Problem, Severity};
-use crate::error::Place;
+use crate::error::Location;
 
 /// A sentence shorter than this may well stand in two files by chance.
 const LEAK_WORDS: usize = 4;
@@ -35,10 +35,10 @@ pub(super) struct Seen {
 
 impl Seen {
     /// Look the sentences of a file up in the files before it, then remember them.
-    pub fn compare(&mut self, file: &Path, corpus: &Collector) -> Vec<(Leak, Place)> {
+    pub fn compare(&mut self, file: &Path, corpus: &Collector) -> Vec<(Leak, Location)> {
         let number = self.files.len();
         self.files.push(file.to_path_buf());
-        let mut leaks: Vec<Option<(Leak, Place)>> = vec![None; number];
+        let mut leaks: Vec<Option<(Leak, Location)>> = vec![None; number];
         for (sentence, line) in corpus.sentences.iter().zip(&corpus.lines) {
             if sentence.len() < LEAK_WORDS {
                 continue;
@@ -55,7 +55,7 @@ impl Seen {
                     sentences: 0,
                     example: sentence.text.clone(),
                 };
-                (leak, Place::line(file, *line))
+                (leak, Location::line(file, *line))
             });
             leak.sentences += 1;
         }
@@ -65,7 +65,7 @@ impl Seen {
 
 impl Leak {
     /// The problem it is, at a place.
-    pub(super) fn warning(&self, place: Place) -> Problem {
+    pub(super) fn warning(&self, place: Location) -> Problem {
         let example: String = self.example.chars().take(60).collect();
         Problem {
             place,

@@ -35,7 +35,7 @@ pub use format::{Format, Options};
 pub use leak::Leak;
 pub use sniff::sniff;
 
-use crate::error::{Error, Place, Result};
+use crate::error::{Error, Location, Result};
 use crate::text::Sentence;
 use source::{Collector, Source};
 
@@ -53,7 +53,7 @@ pub enum Severity {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// Where.
-    pub place: Place,
+    pub place: Location,
     /// What is wrong, and what to do about it.
     pub message: String,
     /// How bad it is.
@@ -177,12 +177,13 @@ pub fn link_context(sentences: &mut [Sentence], count: usize) {
         .map(|sentence| sentence.words.iter().map(|w| w.text.clone()).collect())
         .collect();
     // Whether `other` is what stands beside `index`, as far as `named`, the file's word, tells.
-    let beside = |index: usize, other: usize, named: &[String]| match named.is_empty() {
-        true => {
+    let beside = |index: usize, other: usize, named: &[String]| {
+        if named.is_empty() {
             let document = &sentences[index].document;
             document.is_some() && *document == sentences[other].document
+        } else {
+            named == words[other]
         }
-        false => named == words[other],
     };
     let before: Vec<bool> = (0..sentences.len())
         .map(|index| index > 0 && beside(index, index - 1, &sentences[index].left))
@@ -319,7 +320,7 @@ mod tests {
     #[test]
     fn problems_serialize_flat() {
         let problem = Problem {
-            place: Place::line("a.txt", 3),
+            place: Location::line("a.txt", 3),
             message: "bad".to_string(),
             severity: Severity::Warning,
         };

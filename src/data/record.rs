@@ -162,9 +162,10 @@ impl<'a> Record<'a, '_> {
                 tags.len()
             );
             // The words of a text are ours, so tags for other words are no fault of the file.
-            match self.object.contains_key("tokens") || !self.object.contains_key("text") {
-                true => self.error(message),
-                false => self.note(Severity::Warning, &message),
+            if self.object.contains_key("tokens") || !self.object.contains_key("text") {
+                self.error(message)
+            } else {
+                self.note(Severity::Warning, &message)
             }
             return None;
         }

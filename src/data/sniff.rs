@@ -7,15 +7,16 @@ use serde_json::Value;
 use super::layout::Layout;
 use super::source::Source;
 use super::{Format, Options, json};
-use crate::error::{Error, Place, Result};
+use crate::error::{Error, Location, Result};
 
 /// The format of a file, from what it holds and what lies beside it.
 pub fn sniff(path: &Path) -> Result<Format> {
     let extension = path.extension().and_then(|extension| extension.to_str());
     if path.is_dir() {
-        return match has_annotations(path)? {
-            true => Ok(Format::Brat),
-            false => Err(unknown(path, "a folder without `.ann` files")),
+        return if has_annotations(path)? {
+            Ok(Format::Brat)
+        } else {
+            Err(unknown(path, "a folder without `.ann` files"))
         };
     }
     if extension == Some("ann")
@@ -84,7 +85,7 @@ fn has_annotations(folder: &Path) -> Result<bool> {
 
 fn unknown(path: &Path, why: &str) -> Error {
     Error::data(
-        Place::file(path),
+        Location::file(path),
         format!(
             "cannot tell the format ({why}); name it with --format, one of {}",
             Format::names()

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Problem, Severity};
-use crate::error::{Error, Place, Result};
+use crate::error::{Error, Location, Result};
 use crate::text::Sentence;
 
 /// A file's bytes, without a byte-order mark.
@@ -119,7 +119,7 @@ impl Collector {
     /// Note a problem; line and column as in [`Place`].
     pub fn note(&mut self, severity: Severity, at: (usize, usize), message: impl Into<String>) {
         self.problems.push(Problem {
-            place: Place::line(&self.file, at.0).at(at.1),
+            place: Location::line(&self.file, at.0).at(at.1),
             message: message.into(),
             severity,
         });

@@ -90,12 +90,11 @@ fn say_who_left() {
     std::panic::set_hook(Box::new(move |panic| {
         let text = panic.payload_as_str().unwrap_or_default();
         let lost = text.starts_with("Failed to receive message from websocket");
-        match lost && (text.contains("Reset") || text.contains("Closed")) {
-            true => {
-                tracing::info!("a connection was closed from the other side");
-                tracing::debug!("{panic}");
-            }
-            false => before(panic),
+        if lost && (text.contains("Reset") || text.contains("Closed")) {
+            tracing::info!("a connection was closed from the other side");
+            tracing::debug!("{panic}");
+        } else {
+            before(panic)
         }
     }));
 }

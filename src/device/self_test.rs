@@ -37,9 +37,10 @@ impl Verdict {
 pub fn run(device: &Device) -> Result<Verdict, String> {
     let start = Instant::now();
     // The processor's own backend is compared with the reference.
-    let other = match *device == Device::flex() {
-        true => Family::Ndarray,
-        false => Family::Cpu,
+    let other = if *device == Device::flex() {
+        Family::Ndarray
+    } else {
+        Family::Cpu
     };
     let other = other.devices().remove(0);
     let found = caught(|| results(device))?;

@@ -1,6 +1,6 @@
 //! A batch of sentences as plain numbers, ready to become tensors: made in the data loader's threads.
 
-use super::pieces::{Encoded, Pieces};
+use super::pieces::{EncodedSentence, WordTokenizer};
 use super::vocabulary::FeatureBatch;
 use super::window::windows;
 
@@ -31,7 +31,12 @@ impl PieceBatch {
     /// Lays out sentences in rows of at most `window` pieces, long ones in several rows that share `overlap`
     /// pieces. Neighbours of a sentence stand around it as far as its row has room; in a sentence that is cut they
     /// have none.
-    pub fn new(sentences: &[&Encoded], pieces: &Pieces, window: usize, overlap: usize) -> Self {
+    pub fn new(
+        sentences: &[&EncodedSentence],
+        pieces: &WordTokenizer,
+        window: usize,
+        overlap: usize,
+    ) -> Self {
         let limit = window.saturating_sub(2).max(1);
         let mut rows: Vec<Vec<u32>> = Vec::with_capacity(sentences.len());
         let words = sentences
@@ -127,9 +132,9 @@ mod tests {
             Sentence::from_words(Vec::<String>::new()),
             Sentence::from_words(["anna"]),
         ];
-        let pieces = Pieces::train(&sentences, 60, true).unwrap();
+        let pieces = WordTokenizer::train(&sentences, 60, true).unwrap();
         let encoded = pieces.encode(&sentences);
-        let encoded: Vec<&Encoded> = encoded.iter().collect();
+        let encoded: Vec<&EncodedSentence> = encoded.iter().collect();
         for window in [7, 12, 512] {
             let batch = PieceBatch::new(&encoded, &pieces, window, 3);
             assert!(batch.width <= window);
@@ -157,7 +162,7 @@ mod tests {
         sentence.left = ["we", "know", "that"].map(String::from).to_vec();
         sentence.right = ["in", "lindholm"].map(String::from).to_vec();
         let all = Sentence::from_words(["we", "know", "that", "anna", "sings", "in", "lindholm"]);
-        let pieces = Pieces::train(&[all.clone(), all.clone()], 200, true).unwrap();
+        let pieces = WordTokenizer::train(&[all.clone(), all.clone()], 200, true).unwrap();
         let whole = pieces.encode(std::slice::from_ref(&all));
         assert_eq!(whole[0].ids.len(), 7); // each word is one piece
         let encoded = pieces.encode_with(std::slice::from_ref(&sentence), true);

@@ -7,7 +7,7 @@ pub type WordPieces = Arc<[u32]>;
 
 /// A sentence as pieces, without special ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Encoded {
+pub struct EncodedSentence {
     /// The pieces of all words in a row.
     pub ids: Vec<u32>,
     /// Where each word's pieces start in `ids`, and at the end their number.
@@ -18,7 +18,7 @@ pub struct Encoded {
     pub right: Vec<WordPieces>,
 }
 
-impl Encoded {
+impl EncodedSentence {
     /// Number of words.
     pub fn words(&self) -> usize {
         self.starts.len() - 1

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::vocabulary::{CHARACTERS, FeatureBatch, Vocabulary};
 use crate::error::{Error, Result};
 use crate::nn::bilstm::BiLstm;
-use crate::nn::rows::pick;
+use crate::nn::rows::select_rows;
 
 /// What the last BiLSTM reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -273,7 +273,7 @@ impl Features {
         }
         if let Some(characters) = &self.characters {
             let rows = characters.forward(batch, &self.dropout, device);
-            parts.push(shaped(pick(rows, batch.spellings.clone())));
+            parts.push(shaped(select_rows(rows, batch.spellings.clone())));
         }
         parts
     }

@@ -11,7 +11,7 @@ pub mod vocabulary;
 pub mod window;
 
 use burn::module::Module;
-use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
+use burn::tensor::{Bool, Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 
 use batch::PieceBatch;
@@ -19,7 +19,7 @@ use features::{FeatureConfig, Features};
 use transformer::{Activation, Family, PieceStates, Transformer, TransformerConfig};
 use vocabulary::Lookup;
 
-use crate::nn::rows::pick;
+use crate::nn::rows::select_rows;
 
 /// How the states of a word's pieces become the word's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -197,13 +197,16 @@ impl Encoder {
         let pieces = self.prompted_states(batch, None);
         let places: Vec<usize> = (0..batch.ids.len())
             .map(|place| (place / batch.width, place % batch.width))
-            .map(|(row, column)| match column < batch.row_lengths[row] {
-                true => pieces.piece(row, column),
-                false => pieces.piece(row, 0),
+            .map(|(row, column)| {
+                if column < batch.row_lengths[row] {
+                    pieces.piece(row, column)
+                } else {
+                    pieces.piece(row, 0)
+                }
             })
             .collect();
         let width = pieces.states.dims()[1];
-        pick(pieces.states, places).reshape([batch.row_lengths.len(), batch.width, width])
+        select_rows(pieces.states, places).reshape([batch.row_lengths.len(), batch.width, width])
     }
 
     fn prompted_states(&self, batch: &PieceBatch, prompt: Option<Tensor<2>>) -> PieceStates {
@@ -244,7 +247,7 @@ impl Encoder {
         let pieces = self.prompted_states(batch, prompt);
         let width = pieces.states.dims()[1];
         let rows = &batch.sentence_rows;
-        let select = |places: Vec<usize>| pick(pieces.states.clone(), places);
+        let select = |places: Vec<usize>| select_rows(pieces.states.clone(), places);
         let prompts = (count > 0).then(|| {
             let each = rows.iter();
             let places = each.flat_map(|row| (0..count).map(|index| pieces.prompt(*row, index)));
@@ -269,7 +272,7 @@ impl Encoder {
             .collect();
         let longest = batch.piece_count.iter().copied().max().unwrap_or(1);
         if self.pooling == Pooling::First || longest == 1 {
-            return pick(states, firsts);
+            return select_rows(states, firsts);
         }
         let [total, width] = states.dims();
         let mut split = Vec::new(); // places of all pieces of split words, short ones repeating their last
@@ -290,7 +293,7 @@ impl Encoder {
             }
         }
         let words = split.len() / longest;
-        let pieces = pick(states.clone(), split).reshape([words, longest, width]);
+        let pieces = select_rows(states.clone(), split).reshape([words, longest, width]);
         let pooled: Tensor<3> = match self.pooling {
             Pooling::Max => pieces.max_dim(1),
             _ => {
@@ -299,12 +302,6 @@ impl Encoder {
             }
         };
         let all = Tensor::cat(vec![states, pooled.reshape([words, width])], 0);
-        pick(all, source)
+        select_rows(all, source)
     }
-}
-
-/// Places as an integer tensor.
-pub(crate) fn indices(places: &[usize], device: &Device) -> Tensor<1, Int> {
-    let places: Vec<i32> = places.iter().map(|place| *place as i32).collect();
-    Tensor::from_ints(places.as_slice(), device)
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Mutex;
 
-pub use super::encoded::{Encoded, WordPieces};
+pub use super::encoded::{EncodedSentence, WordPieces};
 use rayon::prelude::*;
 use tokenizers::models::wordpiece::{WordPiece, WordPieceTrainerBuilder};
 use tokenizers::normalizers::bert::BertNormalizer;
@@ -18,7 +18,7 @@ use crate::text::Sentence;
 const REMEMBERED: usize = 1 << 20;
 
 /// A tokenizer that turns one word at a time into pieces, and remembers them.
-pub struct Pieces {
+pub struct WordTokenizer {
     tokenizer: Tokenizer,
     first: u32,
     last: u32,
@@ -29,7 +29,7 @@ pub struct Pieces {
     remembered: Mutex<HashMap<String, WordPieces>>,
 }
 
-impl Pieces {
+impl WordTokenizer {
     /// Reads `tokenizer.json`, or builds a WordPiece tokenizer from `vocab.txt`, of a Hugging Face folder.
     pub fn from_folder(folder: &Path) -> Result<Self> {
         let json = folder.join("tokenizer.json");
@@ -172,12 +172,12 @@ impl Pieces {
     }
 
     /// Pieces of every sentence, in order. Each distinct word is tokenized once, on all cores.
-    pub fn encode(&self, sentences: &[Sentence]) -> Vec<Encoded> {
+    pub fn encode(&self, sentences: &[Sentence]) -> Vec<EncodedSentence> {
         self.encode_with(sentences, false)
     }
 
     /// The same, with the words of the sentences' neighbours when these are to be read.
-    pub fn encode_with(&self, sentences: &[Sentence], neighbours: bool) -> Vec<Encoded> {
+    pub fn encode_with(&self, sentences: &[Sentence], neighbours: bool) -> Vec<EncodedSentence> {
         let mut known = self
             .remembered
             .lock()
@@ -202,7 +202,7 @@ impl Pieces {
         let encoded = sentences
             .iter()
             .map(|sentence| {
-                let mut encoded = Encoded {
+                let mut encoded = EncodedSentence {
                     ids: Vec::with_capacity(2 * sentence.len()),
                     starts: Vec::with_capacity(sentence.len() + 1),
                     left: Vec::new(),
@@ -241,9 +241,9 @@ impl Pieces {
     }
 }
 
-impl std::fmt::Debug for Pieces {
+impl std::fmt::Debug for WordTokenizer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Pieces({})", self.vocabulary())
+        write!(f, "WordTokenizer({})", self.vocabulary())
     }
 }
 
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn training_is_reproducible() {
         let vocabulary = || {
-            let pieces = Pieces::train(&corpus(), 80, true).unwrap();
+            let pieces = WordTokenizer::train(&corpus(), 80, true).unwrap();
             (0..pieces.vocabulary() as u32)
                 .map(|id| pieces.name(id).unwrap())
                 .collect::<Vec<_>>()
@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn words_without_pieces_keep_their_place() {
-        let pieces = Pieces::train(&corpus(), 80, true).unwrap();
+        let pieces = WordTokenizer::train(&corpus(), 80, true).unwrap();
         let encoded = pieces.encode(&corpus());
         assert_eq!(encoded[1].words(), 6);
         assert!(encoded[1].counts().iter().all(|count| *count > 0));
@@ -324,9 +324,9 @@ mod tests {
     fn a_saved_tokenizer_gives_the_same_pieces() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tokenizer.json");
-        let pieces = Pieces::train(&corpus(), 80, true).unwrap();
+        let pieces = WordTokenizer::train(&corpus(), 80, true).unwrap();
         pieces.save(&path).unwrap();
-        let again = Pieces::from_file(&path).unwrap();
+        let again = WordTokenizer::from_file(&path).unwrap();
         assert_eq!(pieces.encode(&corpus()), again.encode(&corpus()));
     }
 }

@@ -149,11 +149,14 @@ impl Lookup {
 
 /// The characters of a word and its end.
 fn characters(word: &str) -> Vec<i32> {
-    let number = |letter: char| match letter.is_ascii() {
-        true => PRINTABLE
-            .find(letter)
-            .map_or(OTHER_CHARACTER, |place| 1 + place as i32),
-        false => OTHER_CHARACTER,
+    let number = |letter: char| {
+        if letter.is_ascii() {
+            PRINTABLE
+                .find(letter)
+                .map_or(OTHER_CHARACTER, |place| 1 + place as i32)
+        } else {
+            OTHER_CHARACTER
+        }
     };
     let letters = word.chars().take(LONGEST - 1).map(number);
     letters.chain([WORD_END]).collect()

@@ -16,7 +16,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use crate::error::{Error, Place, Result};
+use crate::error::{Error, Location, Result};
 use crate::text::{Entity, Mention, Sentence, Span, slice};
 
 /// How many characters of a text a message shows.
@@ -29,7 +29,7 @@ pub fn read(path: &Path, gold: &[Sentence]) -> Result<Vec<Vec<Mention>>> {
     let mut predictions = Vec::with_capacity(gold.len());
     let mut off_words = Vec::new(); // line and problem of spans that are none of words
     for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
-        let at = |problem: String| Error::data(Place::line(path, index + 1), problem);
+        let at = |problem: String| Error::data(Location::line(path, index + 1), problem);
         let line = std::str::from_utf8(line)
             .map_err(|_| at("not valid UTF-8; write the predictions as UTF-8".to_owned()))?;
         if line.trim().is_empty() {
@@ -57,13 +57,13 @@ pub fn read(path: &Path, gold: &[Sentence]) -> Result<Vec<Vec<Mention>>> {
             predictions.len(),
             gold.len()
         );
-        return Err(Error::data(Place::file(path), problem));
+        return Err(Error::data(Location::file(path), problem));
     }
     match off_words.first() {
         None => Ok(predictions),
         Some((line, problem)) => {
             let problem = other_words(problem, off_words.len() - 1);
-            Err(Error::data(Place::line(path, *line), problem))
+            Err(Error::data(Location::line(path, *line), problem))
         }
     }
 }
@@ -130,9 +130,10 @@ impl<'a> Record<'a> {
     }
 
     fn place(&self, written: Written) -> Result<Placed, String> {
-        let (length, unit) = match self.in_words {
-            true => (self.sentence.len(), "words"),
-            false => (self.sentence.text.chars().count(), "characters"),
+        let (length, unit) = if self.in_words {
+            (self.sentence.len(), "words")
+        } else {
+            (self.sentence.text.chars().count(), "characters")
         };
         let Written {
             start,
@@ -145,9 +146,10 @@ impl<'a> Record<'a> {
                 "({label}) has the span {start}..{end}, but the sentence has {length} {unit}; ends are one past the last"
             ));
         }
-        let span = match self.in_words {
-            true => Some(Span::new(start, end)),
-            false => trimmed(self.sentence, start, end),
+        let span = if self.in_words {
+            Some(Span::new(start, end))
+        } else {
+            trimmed(self.sentence, start, end)
         };
         Ok(match span {
             Some(span) => Ok(Mention {
@@ -216,17 +218,19 @@ fn same_words(tokens: &Value, sentence: &Sentence, number: usize) -> Result<(), 
         .and_then(|tokens| tokens.iter().map(Value::as_str).collect());
     let tokens = tokens.ok_or("`tokens` must be a list of strings")?;
     let words = sentence.words.iter().map(|word| word.text.as_str());
-    match words.eq(tokens.iter().copied()) {
-        true => Ok(()),
-        false => Err(other_sentence(&tokens.join(" "), sentence, number)),
+    if words.eq(tokens.iter().copied()) {
+        Ok(())
+    } else {
+        Err(other_sentence(&tokens.join(" "), sentence, number))
     }
 }
 
 fn same_text(text: &Value, sentence: &Sentence, number: usize) -> Result<(), String> {
     let text = text.as_str().ok_or("`text` must be a string")?;
-    match text == sentence.text {
-        true => Ok(()),
-        false => Err(other_sentence(text, sentence, number)),
+    if text == sentence.text {
+        Ok(())
+    } else {
+        Err(other_sentence(text, sentence, number))
     }
 }
 

@@ -56,13 +56,13 @@ pub fn sweep<'a>(
 
 /// The threshold with the best F1; of equals the lowest.
 pub fn best(thresholds: &[Threshold]) -> Option<Threshold> {
-    thresholds
-        .iter()
-        .copied()
-        .reduce(|best, next| match next.counts.f1() > best.counts.f1() {
-            true => next,
-            false => best,
-        })
+    thresholds.iter().copied().reduce(|best, next| {
+        if next.counts.f1() > best.counts.f1() {
+            next
+        } else {
+            best
+        }
+    })
 }
 
 #[cfg(test)]

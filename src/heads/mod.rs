@@ -7,7 +7,6 @@ pub mod locate_label;
 pub mod preset;
 pub mod seq_ner;
 pub mod span_ner;
-pub mod zoo;
 
 use std::fmt::Debug;
 
@@ -119,11 +118,12 @@ impl Reading {
 
 /// Fails unless a knob that is a probability lies in 0..1.
 pub(crate) fn probability(knob: &str, value: f64) -> Result<()> {
-    match (0.0..1.0).contains(&value) {
-        true => Ok(()),
-        false => Err(Error::Config(format!(
+    if (0.0..1.0).contains(&value) {
+        Ok(())
+    } else {
+        Err(Error::Config(format!(
             "[head] {knob} = {value}: it lies from 0 to below 1"
-        ))),
+        )))
     }
 }
 

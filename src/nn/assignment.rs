@@ -15,9 +15,10 @@ pub fn assign(costs: &[f64], rows: usize, columns: usize) -> Vec<(usize, usize)>
     }
     let cost = |row: usize, column: usize| (costs[row * columns + column] * PARTS) as i64;
     let is_wide = rows <= columns;
-    let matrix = match is_wide {
-        true => Matrix::from_fn(rows, columns, |(row, column)| cost(row, column)),
-        false => Matrix::from_fn(columns, rows, |(column, row)| cost(row, column)),
+    let matrix = if is_wide {
+        Matrix::from_fn(rows, columns, |(row, column)| cost(row, column))
+    } else {
+        Matrix::from_fn(columns, rows, |(column, row)| cost(row, column))
     };
     let (_, chosen) = kuhn_munkres_min(&matrix);
     let mut pairs: Vec<(usize, usize)> = chosen.into_iter().enumerate().collect();

@@ -26,7 +26,7 @@ pub struct Attention {
 
 /// Keys and values of what is looked at, each [batch, heads, places, width of a head].
 #[derive(Debug, Clone)]
-pub struct Looked {
+pub struct KeysValues {
     keys: Tensor<4>,
     values: Tensor<4>,
 }
@@ -65,8 +65,8 @@ impl Attention {
     }
 
     /// What is looked at, ready for any number of queries.
-    pub fn look(&self, keys: Tensor<3>, values: Tensor<3>) -> Looked {
-        Looked {
+    pub fn look(&self, keys: Tensor<3>, values: Tensor<3>) -> KeysValues {
+        KeysValues {
             keys: self.split(self.key.forward(keys)),
             values: self.split(self.value.forward(values)),
         }
@@ -76,19 +76,19 @@ impl Attention {
     pub fn forward(
         &self,
         queries: Tensor<3>,
-        looked: &Looked,
+        keys_values: &KeysValues,
         bias: Option<&Tensor<4>>,
     ) -> Tensor<3> {
         let [batch, count, width] = queries.dims();
         let depth = (width / self.heads) as f32;
         let queries = self.split(self.query.forward(queries) / depth.sqrt());
-        let mut scores = queries.matmul(looked.keys.clone().transpose());
+        let mut scores = queries.matmul(keys_values.keys.clone().transpose());
         if let Some(bias) = bias {
             scores = scores + bias.clone();
         }
         let weights = self.dropout.forward(softmax(scores, 3));
         let mixed = weights
-            .matmul(looked.values.clone())
+            .matmul(keys_values.values.clone())
             .swap_dims(1, 2)
             .reshape([batch, count, width]);
         self.output.forward(mixed)

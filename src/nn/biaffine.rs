@@ -95,9 +95,12 @@ mod tests {
         let left = floats(relu(layer.left.forward(left)));
         let right = floats(relu(layer.right.forward(right)));
         let form = floats(layer.form.val());
-        let image = |values: &[f32], row: usize, place: usize| match place < hidden {
-            true => values[row * hidden + place],
-            false => 1.0,
+        let image = |values: &[f32], row: usize, place: usize| {
+            if place < hidden {
+                values[row * hidden + place]
+            } else {
+                1.0
+            }
         };
         for (index, found) in found.into_iter().enumerate() {
             let (y, x, output) = (index % 6, index / 6 % 3, index / 18 % outputs);

@@ -9,8 +9,8 @@ use burn::nn::{Linear, LinearConfig};
 use burn::tensor::activation::{sigmoid, tanh};
 use burn::tensor::{Device, Tensor};
 
-use crate::encoder::indices;
 use crate::nn::fused;
+use crate::nn::rows::indices;
 
 /// Steps cut from the gates in one piece. The gradient of a cut is as large as what it was cut from, so cutting in
 /// two stages keeps the backward pass from growing with the square of the length.
@@ -79,9 +79,10 @@ impl BiLstm {
             steps,
             2 * hidden,
         ]);
-        match lengths.iter().all(|length| *length == steps) {
-            true => both,
-            false => both * present(lengths, steps, &device),
+        if lengths.iter().all(|length| *length == steps) {
+            both
+        } else {
+            both * present(lengths, steps, &device)
         }
     }
 
@@ -198,9 +199,10 @@ mod tests {
                 backward.reverse();
                 for step in 0..steps {
                     let at = (sequence * steps + step) * 2 * hidden;
-                    let expected = match step < length {
-                        true => [forward[step].clone(), backward[step].clone()].concat(),
-                        false => vec![0.0; 2 * hidden],
+                    let expected = if step < length {
+                        [forward[step].clone(), backward[step].clone()].concat()
+                    } else {
+                        vec![0.0; 2 * hidden]
                     };
                     for (found, expected) in found[at..].iter().zip(expected) {
                         assert!((found - expected).abs() < 1e-5, "{found} {expected}");

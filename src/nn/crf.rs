@@ -8,7 +8,7 @@ use burn::module::{Initializer, Module, Param};
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 
 use super::host;
-use crate::encoder::indices;
+use crate::nn::rows::indices;
 
 /// Start, end and transition scores.
 #[derive(Module, Debug)]

@@ -1,15 +1,21 @@
 //! Picking rows of a table.
 
-use burn::tensor::Tensor;
+use burn::tensor::{Device, Int, Tensor};
 
 use super::fused;
-use crate::encoder::indices;
 
 /// Rows at places: [rows, width] to [places, width].
-pub fn pick(table: Tensor<2>, places: Vec<usize>) -> Tensor<2> {
+pub fn select_rows(table: Tensor<2>, places: Vec<usize>) -> Tensor<2> {
     let device = table.device();
-    match fused::runs_on(&device) {
-        true => fused::embedding::look_up(table, places),
-        false => table.select(0, indices(&places, &device)),
+    if fused::runs_on(&device) {
+        fused::embedding::look_up(table, places)
+    } else {
+        table.select(0, indices(&places, &device))
     }
+}
+
+/// Row numbers as an integer tensor.
+pub(crate) fn indices(rows: &[usize], device: &Device) -> Tensor<1, Int> {
+    let rows: Vec<i32> = rows.iter().map(|row| *row as i32).collect();
+    Tensor::from_ints(rows.as_slice(), device)
 }

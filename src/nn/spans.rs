@@ -6,7 +6,7 @@
 
 use burn::tensor::Tensor;
 
-use super::rows::pick;
+use super::rows::select_rows;
 
 /// A span of words of a sentence in a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,18 +91,19 @@ impl Maxima {
         let level = self.batch * self.words;
         let place = |span: &BatchSpan, from_end: bool| {
             let power = span.words().ilog2() as usize;
-            let start = match from_end {
-                true => span.end - (1 << power),
-                false => span.start,
+            let start = if from_end {
+                span.end - (1 << power)
+            } else {
+                span.start
             };
             power * level + span.sentence * self.words + start
         };
         let left: Vec<usize> = spans.iter().map(|span| place(span, false)).collect();
         let right: Vec<usize> = spans.iter().map(|span| place(span, true)).collect();
         if left == right {
-            return pick(self.table.clone(), left);
+            return select_rows(self.table.clone(), left);
         }
-        pick(self.table.clone(), left).max_pair(pick(self.table.clone(), right))
+        select_rows(self.table.clone(), left).max_pair(select_rows(self.table.clone(), right))
     }
 }
 

@@ -12,7 +12,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use crate::encoder::batch::PieceBatch;
-use crate::encoder::pieces::{Encoded, Pieces};
+use crate::encoder::pieces::{EncodedSentence, WordTokenizer};
 use crate::encoder::vocabulary::Lookup;
 use crate::heads::Head;
 use crate::text::{Entity, Labels, Sentence};
@@ -43,16 +43,16 @@ pub struct Prepared {
     /// The sentences.
     pub sentences: Vec<Sentence>,
     /// Their pieces.
-    pub encoded: Vec<Encoded>,
+    pub encoded: Vec<EncodedSentence>,
 }
 
 /// What batches are made with.
 #[derive(Debug)]
-pub struct Kitchen<H: Head> {
+pub struct Batcher<H: Head> {
     /// The sentences.
     pub corpus: Prepared,
     /// Words to pieces.
-    pub pieces: Arc<Pieces>,
+    pub pieces: Arc<WordTokenizer>,
     /// What else of the words is looked up.
     pub lookup: Option<Arc<Lookup>>,
     /// Pieces a row at most.
@@ -75,7 +75,7 @@ pub struct Kitchen<H: Head> {
     pub freeze_encoder: usize,
 }
 
-impl<H: Head> Kitchen<H> {
+impl<H: Head> Batcher<H> {
     /// Number of batches of an epoch.
     pub fn batches(&self, epoch: usize) -> usize {
         match self.tokens {
@@ -146,8 +146,8 @@ impl<H: Head> Kitchen<H> {
         batches
     }
 
-    fn cook(&self, epoch: usize, number: usize, sentences: Vec<usize>) -> Batch<H::Gold> {
-        let encoded: Vec<&Encoded> = sentences
+    fn make_batch(&self, epoch: usize, number: usize, sentences: Vec<usize>) -> Batch<H::Gold> {
+        let encoded: Vec<&EncodedSentence> = sentences
             .iter()
             .map(|index| &self.corpus.encoded[*index])
             .collect();
@@ -180,7 +180,7 @@ pub fn mix(seed: u64, number: u64) -> u64 {
 
 /// Burn's view of the batches of one split.
 pub struct Loader<H: Head> {
-    kitchen: Arc<Kitchen<H>>,
+    batcher: Arc<Batcher<H>>,
     epoch: Arc<AtomicUsize>,
     skip: Arc<AtomicUsize>,
 }
@@ -188,7 +188,7 @@ pub struct Loader<H: Head> {
 impl<H: Head> Clone for Loader<H> {
     fn clone(&self) -> Self {
         Self {
-            kitchen: self.kitchen.clone(),
+            batcher: self.batcher.clone(),
             epoch: self.epoch.clone(),
             skip: self.skip.clone(),
         }
@@ -197,9 +197,9 @@ impl<H: Head> Clone for Loader<H> {
 
 impl<H: Head> Loader<H> {
     /// A loader in evaluation order until told an epoch.
-    pub fn new(kitchen: Arc<Kitchen<H>>) -> Self {
+    pub fn new(batcher: Arc<Batcher<H>>) -> Self {
         Self {
-            kitchen,
+            batcher,
             epoch: Arc::default(),
             skip: Arc::default(),
         }
@@ -212,8 +212,8 @@ impl<H: Head> Loader<H> {
     }
 
     /// What its batches are made with.
-    pub fn kitchen(&self) -> &Kitchen<H> {
-        &self.kitchen
+    pub fn batcher(&self) -> &Batcher<H> {
+        &self.batcher
     }
 }
 
@@ -241,16 +241,19 @@ impl<G> DataLoaderIterator<Batch<G>> for Batches<G> {
 impl<H: Head> DataLoader<Batch<H::Gold>> for Loader<H> {
     fn iter<'a>(&'a self) -> Box<dyn DataLoaderIterator<Batch<H::Gold>> + 'a> {
         let (sender, receiver) = sync_channel(AHEAD);
-        let kitchen = self.kitchen.clone();
+        let batcher = self.batcher.clone();
         let epoch = self.epoch.load(Ordering::SeqCst);
         let skip = self.skip.load(Ordering::SeqCst);
-        let plan = kitchen.plan(epoch);
+        let plan = batcher.plan(epoch);
         let done = plan[..skip.min(plan.len())].iter().map(Vec::len).sum();
         let progress = Progress::new(done, self.num_items(), Some("sentences".into()));
         std::thread::spawn(move || {
             for (number, sentences) in plan.into_iter().enumerate().skip(skip) {
                 // The receiver is gone when training stopped early.
-                if sender.send(kitchen.cook(epoch, number, sentences)).is_err() {
+                if sender
+                    .send(batcher.make_batch(epoch, number, sentences))
+                    .is_err()
+                {
                     return;
                 }
             }
@@ -259,7 +262,7 @@ impl<H: Head> DataLoader<Batch<H::Gold>> for Loader<H> {
     }
 
     fn num_items(&self) -> usize {
-        self.kitchen.corpus.sentences.len()
+        self.batcher.corpus.sentences.len()
     }
 
     fn to_device(&self, _device: &Device) -> Arc<dyn DataLoader<Batch<H::Gold>>> {
@@ -268,23 +271,23 @@ impl<H: Head> DataLoader<Batch<H::Gold>> for Loader<H> {
     }
 
     fn slice(&self, start: usize, end: usize) -> Arc<dyn DataLoader<Batch<H::Gold>>> {
-        let kitchen = &self.kitchen;
-        Arc::new(Self::new(Arc::new(Kitchen {
+        let batcher = &self.batcher;
+        Arc::new(Self::new(Arc::new(Batcher {
             corpus: Prepared {
-                sentences: kitchen.corpus.sentences[start..end].to_vec(),
-                encoded: kitchen.corpus.encoded[start..end].to_vec(),
+                sentences: batcher.corpus.sentences[start..end].to_vec(),
+                encoded: batcher.corpus.encoded[start..end].to_vec(),
             },
-            pieces: kitchen.pieces.clone(),
-            lookup: kitchen.lookup.clone(),
-            window: kitchen.window,
-            overlap: kitchen.overlap,
-            head: kitchen.head.clone(),
-            labels: kitchen.labels.clone(),
-            batch: kitchen.batch,
-            bucket: kitchen.bucket,
-            tokens: kitchen.tokens,
-            seed: kitchen.seed,
-            freeze_encoder: kitchen.freeze_encoder,
+            pieces: batcher.pieces.clone(),
+            lookup: batcher.lookup.clone(),
+            window: batcher.window,
+            overlap: batcher.overlap,
+            head: batcher.head.clone(),
+            labels: batcher.labels.clone(),
+            batch: batcher.batch,
+            bucket: batcher.bucket,
+            tokens: batcher.tokens,
+            seed: batcher.seed,
+            freeze_encoder: batcher.freeze_encoder,
         })))
     }
 }
@@ -298,8 +301,8 @@ mod tests {
         let sentences: Vec<Sentence> = (0..103)
             .map(|index| Sentence::from_words((0..index % 17).map(|word| format!("w{word}"))))
             .collect();
-        let pieces = Pieces::train(&sentences, 50, true).unwrap();
-        Loader::new(Arc::new(Kitchen {
+        let pieces = WordTokenizer::train(&sentences, 50, true).unwrap();
+        Loader::new(Arc::new(Batcher {
             corpus: Prepared {
                 encoded: pieces.encode(&sentences),
                 sentences,
@@ -352,7 +355,7 @@ mod tests {
             count += 1.0;
         }
         assert!(share / count < 0.1, "{}", share / count);
-        assert!(loader.kitchen().padding(1) < 0.1);
+        assert!(loader.batcher().padding(1) < 0.1);
     }
 
     #[test]
@@ -361,7 +364,7 @@ mod tests {
         for epoch in [0, 1, 2] {
             loader.seek(epoch, 0);
             let batches: Vec<Batch<_>> = loader.iter().map(Result::unwrap).collect();
-            assert_eq!(batches.len(), loader.kitchen().batches(epoch));
+            assert_eq!(batches.len(), loader.batcher().batches(epoch));
             let pieces = batches.iter().map(|batch| batch.pieces.ids.len());
             assert!(pieces.max().unwrap() <= 64);
             let mut all: Vec<usize> = batches.iter().flat_map(|b| b.sentences.clone()).collect();
@@ -370,10 +373,10 @@ mod tests {
             // Short sentences share a batch with more others than long ones.
             assert!(batches.iter().map(|batch| batch.sentences.len()).max() > Some(8));
         }
-        let before = loader.kitchen().batches_before(3);
+        let before = loader.batcher().batches_before(3);
         assert_eq!(
             before,
-            loader.kitchen().batches(1) + loader.kitchen().batches(2)
+            loader.batcher().batches(1) + loader.batcher().batches(2)
         );
     }
 }

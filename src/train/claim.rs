@@ -1,24 +1,24 @@
 //! Whose a run's folder is: a fresh run's, or that run's which is gone on with.
 
+use super::checkpoints::{Checkpoints, RunState};
 use super::launch::Launch;
-use super::recipe::Recipe;
-use super::resume::{Checkpoints, State};
 use crate::error::{Error, Result};
 use crate::files::replace;
+use crate::recipe::Recipe;
 
 /// A folder with a run in it is only entered to go on with that run.
 pub(super) fn refuse_taken(launch: &Launch) -> Result<()> {
     if launch.resume || !launch.out.join("recipe.toml").is_file() {
         return Ok(());
     }
-    Err(Error::bundle(
+    Err(Error::model_folder(
         &launch.out,
         "this folder already holds a run; add --resume to go on with it, or give another --out",
     ))
 }
 
 /// Claims the folder: a fresh start, or the state to go on from.
-pub(super) fn enter(launch: &Launch, recipe: &Recipe) -> Result<Option<State>> {
+pub(super) fn enter(launch: &Launch, recipe: &Recipe) -> Result<Option<RunState>> {
     refuse_taken(launch)?;
     let path = launch.out.join("recipe.toml");
     let text = recipe.to_toml()?;
@@ -28,7 +28,7 @@ pub(super) fn enter(launch: &Launch, recipe: &Recipe) -> Result<Option<State>> {
     }
     let before = Recipe::read(&path, &[])?;
     if before != *recipe {
-        return Err(Error::bundle(
+        return Err(Error::model_folder(
             &path,
             format!(
                 "the recipe differs from the one this run was started with ({}); resume with the same recipe and \

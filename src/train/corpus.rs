@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
 
-use super::recipe::Recipe;
 use crate::data::registry;
 use crate::data::split::split;
 use crate::data::{self};
 use crate::error::{Error, Result};
+use crate::model::card;
+use crate::recipe::Recipe;
 use crate::text::{Labels, Sentence, is_nested};
-use crate::zoo::card;
 
 /// The three parts of a run's data.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct Corpus {
     /// Types in the training sentences.
     pub labels: Labels,
     /// What the model card says of it.
-    pub about: Option<card::Corpus>,
+    pub about: Option<card::CorpusFacts>,
 }
 
 impl Corpus {
@@ -147,17 +147,20 @@ type Parts = (
     Vec<Sentence>,
     Vec<Sentence>,
     Vec<Sentence>,
-    Option<card::Corpus>,
+    Option<card::CorpusFacts>,
 );
 
 fn named(name: &str, roots: &[PathBuf]) -> Result<Parts> {
     let dataset = registry::find(name, roots)?;
     let names: Vec<String> = dataset.splits().map(String::from).collect();
-    let part = |split: &str| match names.iter().any(|name| name == split) {
-        true => dataset.load(split),
-        false => Ok(Vec::new()),
+    let part = |split: &str| {
+        if names.iter().any(|name| name == split) {
+            dataset.load(split)
+        } else {
+            Ok(Vec::new())
+        }
     };
-    let about = card::Corpus {
+    let about = card::CorpusFacts {
         title: dataset.about.title.clone(),
         language: dataset.about.language.clone(),
         licence: dataset.about.licence.clone(),

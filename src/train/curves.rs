@@ -5,9 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-pub(crate) mod picture;
-
-use picture::*;
+use crate::plot::*;
 
 use crate::error::{Error, Result};
 use crate::files::replace;
@@ -86,14 +84,14 @@ impl Curves {
     pub fn read(folder: &Path) -> Result<Self> {
         let path = folder.join(JSON_FILE);
         let json = fs::read_to_string(&path).map_err(|source| Error::io(&path, source))?;
-        serde_json::from_str(&json).map_err(|error| Error::bundle(&path, error.to_string()))
+        serde_json::from_str(&json).map_err(|error| Error::model_folder(&path, error.to_string()))
     }
 
     /// Writes `curves.json` and `curves.svg` into a folder. Each file is replaced whole: a reader, or a crash, meets
     /// the old one or the new one.
     pub fn write(&self, folder: &Path) -> Result<()> {
         let json = serde_json::to_string_pretty(self)
-            .map_err(|error| Error::bundle(folder.join(JSON_FILE), error.to_string()))?;
+            .map_err(|error| Error::model_folder(folder.join(JSON_FILE), error.to_string()))?;
         replace(&folder.join(JSON_FILE), (json + "\n").as_bytes())?;
         let title = match folder.file_name() {
             Some(name) => format!("Training curves: {}", name.to_string_lossy()),

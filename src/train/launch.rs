@@ -10,21 +10,21 @@ use burn::train::{Interrupter, Learner, SupervisedTraining, TrainingStrategy};
 use serde_json::{Value, json};
 
 use super::batches::Loader;
+use super::checkpoints::{Checkpoints, Lock, OnRequest, RunState};
 use super::claim::{enter, refuse_taken};
 use super::corpus::Corpus;
 use super::optimizer::optimizer;
-use super::progress::{Quiet, Reporter};
-use super::recipe::Recipe;
-use super::resume::{Checkpoints, Lock, State, WheneverAsked};
+use super::progress::{NoRenderer, Reporter};
 use super::run::Run;
 use super::schedule::scheduler;
 use super::step::{Loss, SpanF1};
-use super::strategy::ExactTraining;
+use super::strategy::ResumableTraining;
 use crate::error::{Error, Result};
 use crate::eval::Report;
 use crate::heads::Head;
-use crate::predict::{ModelTagger, Tagger};
-use crate::recognizer::Recognizer;
+use crate::model::recognizer::Recognizer;
+use crate::model::tagger::{ModelTagger, Tagger};
+use crate::recipe::Recipe;
 use crate::text::Sentence;
 use crate::zoo::{bundle, card};
 
@@ -61,7 +61,7 @@ pub struct Finished {
     /// Scores on test, when there is one.
     pub test: Option<Report>,
     /// Where the run stood.
-    pub state: State,
+    pub state: RunState,
 }
 
 /// Trains, evaluates and writes the bundle into the run's folder.
@@ -80,7 +80,7 @@ pub fn launch<H: Head>(launch: &Launch) -> Result<Finished> {
     match &state {
         None => run.write_description(&launch.out)?,
         Some(state) if state.data != run.corpus.fingerprint() => {
-            return Err(Error::bundle(
+            return Err(Error::model_folder(
                 &launch.out,
                 "the training or dev sentences are not those this run was started with; bring the old files back, \
                  or start anew with another --out",
@@ -107,12 +107,12 @@ fn share_out(recipe: &mut Recipe, launch: &Launch) {
 }
 
 impl<H: Head> Run<H> {
-    fn train(&self, launch: &Launch, before: Option<State>) -> Result<State> {
+    fn train(&self, launch: &Launch, before: Option<RunState>) -> Result<RunState> {
         let resumed = before.is_some();
-        let state = before.unwrap_or(State {
+        let state = before.unwrap_or(RunState {
             epoch: 1,
             data: self.corpus.fingerprint(),
-            ..State::default()
+            ..RunState::default()
         });
         if state.finished {
             return Ok(state);
@@ -125,11 +125,11 @@ impl<H: Head> Run<H> {
             .map(Device::autodiff)
             .collect();
         let model = self.model(&devices[0])?;
-        let train = Loader::new(Arc::new(self.kitchen(&self.corpus.train, settings.batch)));
-        let valid = Loader::new(Arc::new(self.kitchen(&self.corpus.dev, 2 * settings.batch)));
+        let train = Loader::new(Arc::new(self.batcher(&self.corpus.train, settings.batch)));
+        let valid = Loader::new(Arc::new(self.batcher(&self.corpus.dev, 2 * settings.batch)));
         self.describe(launch, &model, &train);
         let batches: Vec<usize> = (1..=settings.epochs)
-            .map(|epoch| train.kitchen().batches(epoch))
+            .map(|epoch| train.batcher().batches(epoch))
             .collect();
         let (optimizer, scale) = optimizer(settings);
         let each = batches.iter();
@@ -137,7 +137,7 @@ impl<H: Head> Run<H> {
         let steps = steps.sum();
         let learner = Learner::new(model, optimizer, scheduler(settings, steps));
         let checkpoints = Checkpoints::open(&launch.out)?;
-        let strategy = Arc::new(ExactTraining {
+        let strategy = Arc::new(ResumableTraining {
             train: settings.clone(),
             devices,
             loader: train.clone(),
@@ -166,12 +166,12 @@ impl<H: Head> Run<H> {
                 checkpoints.part(1),
                 checkpoints.part(2),
             )
-            .with_checkpointing_strategy(WheneverAsked)
+            .with_checkpointing_strategy(OnRequest)
             .with_interrupter(launch.interrupter.clone())
             .with_training_strategy(TrainingStrategy::Custom(strategy.clone()))
             .num_epochs(settings.epochs);
         if launch.plain || launch.silent {
-            training = training.renderer(Box::new(Quiet));
+            training = training.renderer(Box::new(NoRenderer));
         }
         training.launch(learner);
         let state = strategy.state.lock().expect("no other thread").clone();
@@ -216,14 +216,14 @@ impl<H: Head> Run<H> {
         println!(
             "{} parameters, {} batches an epoch ({:.1} % of their pieces would be padding), run folder {}",
             burn::module::Module::num_params(model),
-            train.kitchen().batches(1),
-            100.0 * train.kitchen().padding(1),
+            train.batcher().batches(1),
+            100.0 * train.batcher().padding(1),
             launch.out.display()
         );
     }
 
     /// Evaluates the best checkpoint and writes the bundle.
-    fn finish(&self, launch: &Launch, state: State) -> Result<Finished> {
+    fn finish(&self, launch: &Launch, state: RunState) -> Result<Finished> {
         let device = launch.devices[0].clone().inner();
         let fresh = Recognizer::<H>::new(&self.encoder, &self.head, &self.corpus.labels, &device);
         let checkpoint = Checkpoints::at(&launch.out).step_folder(state.best_step);
@@ -234,14 +234,17 @@ impl<H: Head> Run<H> {
             self.encoder.clone(),
             self.corpus.labels.clone(),
         );
-        let score = |sentences: &[Sentence]| match sentences.is_empty() {
-            true => Ok(None),
-            false => evaluate(&tagger, sentences).map(Some),
+        let score = |sentences: &[Sentence]| {
+            if sentences.is_empty() {
+                Ok(None)
+            } else {
+                evaluate(&tagger, sentences).map(Some)
+            }
         };
         let dev = score(&self.corpus.dev)?;
         let test = score(&self.corpus.test)?;
         let metrics = self.metrics(&state, dev.as_ref(), test.as_ref());
-        let card = card::card(&card::Facts {
+        let card = card::card(&card::CardFacts {
             recipe: &self.recipe,
             labels: &self.corpus.labels,
             corpus: self.corpus.about.clone(),
@@ -251,7 +254,7 @@ impl<H: Head> Run<H> {
         });
         bundle::write(
             &launch.out,
-            &bundle::Contents {
+            &bundle::ModelFiles {
                 model: &model,
                 config: self.config(),
                 pieces: &self.pieces,
@@ -269,7 +272,7 @@ impl<H: Head> Run<H> {
         })
     }
 
-    fn metrics(&self, state: &State, dev: Option<&Report>, test: Option<&Report>) -> Value {
+    fn metrics(&self, state: &RunState, dev: Option<&Report>, test: Option<&Report>) -> Value {
         json!({
             "dev": dev.map(Report::to_json),
             "test": test.map(Report::to_json),

@@ -1,17 +1,16 @@
 //! Training: recipes, batches, the loop, checkpoints.
 
 pub mod batches;
-pub mod bench;
+pub mod checkpoints;
 mod claim;
 pub mod corpus;
-mod crew;
 pub mod curves;
+mod device_pool;
+pub mod inspect;
+pub mod inspect;
 pub mod launch;
 pub mod optimizer;
-pub mod probe;
 pub mod progress;
-pub mod recipe;
-pub mod resume;
 pub mod run;
 pub mod schedule;
 pub mod step;

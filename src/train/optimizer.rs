@@ -10,8 +10,8 @@ use burn::optim::{
 use burn::tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
 
-use super::recipe::Train;
 use crate::nn::host;
+use crate::recipe::Train;
 
 /// Numbers a thread takes at once. Fixed, so that sums do not depend on the number of threads.
 const CHUNK: usize = 1 << 15;
@@ -94,9 +94,12 @@ impl Optimizer for AdamW {
                 max_moment_2: None,
             },
             // Read from a checkpoint, it may be on another device still.
-            |state| match state.momentum.moment_1.device() == device {
-                true => state.momentum,
-                false => state.momentum.to_device(&device),
+            |state| {
+                if state.momentum.moment_1.device() == device {
+                    state.momentum
+                } else {
+                    state.momentum.to_device(&device)
+                }
             },
         );
         let time = state.time + 1;

@@ -9,7 +9,7 @@ use burn::train::renderer::{
     MetricsRendererTraining,
 };
 
-use super::resume::State;
+use super::checkpoints::RunState;
 
 /// Writes lines about a run to standard output.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl Reporter {
     }
 
     /// After a batch.
-    pub fn step(&mut self, state: &State, sentences: usize, rate: f64) {
+    pub fn step(&mut self, state: &RunState, sentences: usize, rate: f64) {
         self.sentences_since += sentences;
         let elapsed = self.last.elapsed();
         if self.silent || elapsed < self.every {
@@ -62,7 +62,7 @@ impl Reporter {
     }
 
     /// After an epoch.
-    pub fn epoch(&mut self, state: &State) {
+    pub fn epoch(&mut self, state: &RunState) {
         let Some(point) = state.curves.points.last().filter(|_| !self.silent) else {
             return;
         };
@@ -112,18 +112,18 @@ pub fn clock(seconds: f64) -> String {
 }
 
 /// Burn's display when the output is no terminal: nothing, for the reporter speaks.
-pub struct Quiet;
+pub struct NoRenderer;
 
-impl MetricsRendererTraining for Quiet {
+impl MetricsRendererTraining for NoRenderer {
     fn update_train(&mut self, _: MetricState) {}
     fn update_valid(&mut self, _: MetricState) {}
 }
 
-impl MetricsRendererEvaluation for Quiet {
+impl MetricsRendererEvaluation for NoRenderer {
     fn update_test(&mut self, _: EvaluationName, _: MetricState) {}
 }
 
-impl TrainingProgressLogger for Quiet {
+impl TrainingProgressLogger for NoRenderer {
     fn start(&mut self, _: usize, _: usize, _: Option<usize>, _: Option<&str>) {}
     fn update_epoch(&mut self, _: usize) {}
     fn start_split(&mut self, _: &str, _: usize) {}
@@ -133,7 +133,7 @@ impl TrainingProgressLogger for Quiet {
     fn log_event_training(&mut self, _: String) {}
 }
 
-impl EvaluationProgressLogger for Quiet {
+impl EvaluationProgressLogger for NoRenderer {
     fn start_global_progress(&mut self, _: usize) {}
     fn start_test(&mut self, _: &str, _: usize) {}
     fn update_test_progress(&mut self, _: usize) {}
@@ -142,7 +142,7 @@ impl EvaluationProgressLogger for Quiet {
     fn log_event_evaluation(&mut self, _: String) {}
 }
 
-impl MetricsRenderer for Quiet {
+impl MetricsRenderer for NoRenderer {
     fn manual_close(&mut self) {}
     fn register_metric(&mut self, _: MetricDefinition) {}
 }

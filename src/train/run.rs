@@ -7,19 +7,19 @@ use std::sync::Arc;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor};
 
-use super::batches::{Kitchen, Prepared};
+use super::batches::{Batcher, Prepared};
 use super::corpus::Corpus;
-use super::recipe::Recipe;
 use crate::encoder::features::{FeatureChoice, FeatureConfig};
-use crate::encoder::pieces::{Encoded, Pieces};
+use crate::encoder::pieces::{EncodedSentence, WordTokenizer};
 use crate::encoder::vocabulary::Vocabulary;
 use crate::encoder::{EncoderConfig, load, vectors};
 use crate::error::{Error, Result};
 use crate::files::replace;
 use crate::heads::Head;
-use crate::recognizer::Recognizer;
+use crate::model::folder;
+use crate::model::recognizer::Recognizer;
+use crate::recipe::Recipe;
 use crate::text::Sentence;
-use crate::zoo::bundle;
 
 /// A run's parts, once everything is read.
 pub struct Run<H: Head> {
@@ -30,7 +30,7 @@ pub struct Run<H: Head> {
     /// The sentences.
     pub corpus: Corpus,
     /// The tokenizer.
-    pub pieces: Arc<Pieces>,
+    pub pieces: Arc<WordTokenizer>,
     /// The encoder's sizes.
     pub encoder: EncoderConfig,
     /// The pretrained encoder's folder.
@@ -51,11 +51,12 @@ impl<H: Head> Run<H> {
                     config.dropout = dropout;
                     config.attention_dropout = dropout;
                 }
-                (Pieces::from_folder(&folder)?, config, Some(folder))
+                (WordTokenizer::from_folder(&folder)?, config, Some(folder))
             }
             None => {
                 let scratch = choice.scratch.clone().unwrap_or_default();
-                let pieces = Pieces::train(&corpus.train, scratch.vocabulary, scratch.lowercase)?;
+                let pieces =
+                    WordTokenizer::train(&corpus.train, scratch.vocabulary, scratch.lowercase)?;
                 let config = scratch.transformer(pieces.vocabulary());
                 (pieces, config, None)
             }
@@ -128,12 +129,12 @@ impl<H: Head> Run<H> {
     }
 
     /// The model's description.
-    pub fn config(&self) -> bundle::Config {
-        bundle::Config::new::<H>(&self.head, &self.corpus.labels, &self.encoder)
+    pub fn config(&self) -> folder::Config {
+        folder::Config::new::<H>(&self.head, &self.corpus.labels, &self.encoder)
     }
 
     /// What batches of these sentences are made with.
-    pub fn kitchen(&self, sentences: &[Sentence], batch: usize) -> Kitchen<H> {
+    pub fn batcher(&self, sentences: &[Sentence], batch: usize) -> Batcher<H> {
         let has_context = self.encoder.context > 0;
         let encoded = self.pieces.encode_with(sentences, has_context);
         if has_context && !encoded.iter().any(|one| one.pieces() > one.ids.len()) {
@@ -143,7 +144,7 @@ impl<H: Head> Run<H> {
             );
         }
         let limit = self.encoder.transformer.window() - 2;
-        let crowded = |one: &&Encoded| has_context && one.pieces() > limit;
+        let crowded = |one: &&EncodedSentence| has_context && one.pieces() > limit;
         let crowded = encoded.iter().filter(crowded).count();
         if crowded > 0 {
             tracing::info!(
@@ -152,7 +153,7 @@ impl<H: Head> Run<H> {
         }
         let cut = encoded
             .iter()
-            .flat_map(Encoded::counts)
+            .flat_map(EncodedSentence::counts)
             .filter(|count| *count > limit)
             .count();
         if cut > 0 {
@@ -160,7 +161,7 @@ impl<H: Head> Run<H> {
                 "{cut} words have more than {limit} pieces each; only the first {limit} are read"
             );
         }
-        Kitchen {
+        Batcher {
             corpus: Prepared {
                 sentences: sentences.to_vec(),
                 encoded,
@@ -225,11 +226,12 @@ fn features(
     };
     if choice.pos {
         config.vocabulary.tags = Vocabulary::tags(sentences, choice.pos_at_least);
-        match config.vocabulary.tags.is_empty() {
-            true => tracing::warn!(
+        if config.vocabulary.tags.is_empty() {
+            tracing::warn!(
                 "encoder.features.pos: the training sentences have no parts of speech; the feature is off"
-            ),
-            false => config.pos_width = choice.pos_width,
+            )
+        } else {
+            config.pos_width = choice.pos_width
         }
     }
     let mut values = Vec::new();

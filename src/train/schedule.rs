@@ -5,7 +5,7 @@ use burn::optim::LearningRate;
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::optim::lr_scheduler::{LrScheduler, LrSchedulerRecord};
 
-use super::recipe::Train;
+use crate::recipe::Train;
 
 /// Linear warm-up to a peak, then linear decay to 0 over the steps of a run.
 #[derive(Debug, Clone)]

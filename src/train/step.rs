@@ -13,8 +13,8 @@ use burn::train::{InferenceStep, ItemLazy, TrainOutput, TrainStep};
 use super::batches::Batch;
 use crate::eval::Counts;
 use crate::heads::Head;
+use crate::model::recognizer::Recognizer;
 use crate::nn::host;
-use crate::recognizer::Recognizer;
 use crate::text::{Entity, Mention, outermost};
 
 /// What is known after a step, on the host.
@@ -89,9 +89,10 @@ fn count(gold: &[Vec<Entity>], mentions: Vec<Vec<Mention>>, nested: bool) -> Cou
         .zip(mentions)
         .map(|(gold, mentions)| {
             let found: Vec<Entity> = mentions.into_iter().map(|m| m.entity).collect();
-            match nested {
-                true => Counts::of(gold, &found),
-                false => Counts::of(&outermost(gold), &found),
+            if nested {
+                Counts::of(gold, &found)
+            } else {
+                Counts::of(&outermost(gold), &found)
             }
         })
         .sum()

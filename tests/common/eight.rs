@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use nerzoo::recipe::Recipe;
 use nerzoo::text::Sentence;
-use nerzoo::train::recipe::Recipe;
 
 use super::sentence;
 

@@ -10,10 +10,10 @@ use std::sync::{Mutex, MutexGuard};
 use burn::tensor::{Device, Tensor, TensorData};
 use burn::train::Interrupter;
 use nerzoo::data::{Format, Scheme, write};
+use nerzoo::recipe::Recipe;
 use nerzoo::text::{Entity, Sentence};
+use nerzoo::train::inspect::Inspection;
 use nerzoo::train::launch::{Finished, Launch};
-use nerzoo::train::probe::Probed;
-use nerzoo::train::recipe::Recipe;
 use safetensors::{Dtype, SafeTensors};
 
 /// The devices tests run on: `NERZOO_TEST_DEVICES`, by default `cpu,ndarray`.
@@ -118,7 +118,7 @@ pub fn launch(recipe: Recipe, out: &Path, device: &Device) -> Launch {
 }
 
 /// The largest gradient of each parameter, -1 where none arrived.
-pub fn largest(probed: Probed) -> Vec<(String, f32)> {
+pub fn largest(probed: Inspection) -> Vec<(String, f32)> {
     let each = probed.gradients.into_iter();
     each.map(|(parameter, gradient)| {
         let largest = gradient.map_or(-1.0, |gradient| {

@@ -5,14 +5,14 @@ use std::path::Path;
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
 use nerzoo::encoder::batch::PieceBatch;
-use nerzoo::encoder::pieces::Pieces;
+use nerzoo::encoder::pieces::WordTokenizer;
 use nerzoo::encoder::{EncoderConfig, Layers, Pooling, WordStates, load};
 use nerzoo::heads::Head;
 use nerzoo::heads::bopn::{
     Bopn, Cell, Config, Decoding, Gold, Mode, Offset, Preset, Scheme, mentions,
 };
+use nerzoo::model::recognizer::Recognizer;
 use nerzoo::nn::host::floats;
-use nerzoo::recognizer::Recognizer;
 use nerzoo::text::{Entity, Labels, Mention, Sentence};
 use nerzoo::zoo::{bundle, import};
 use serde_json::Value;
@@ -54,7 +54,7 @@ struct Model<'a> {
 impl<'a> Model<'a> {
     fn new(fixture: &'a Fixture, folder: &Path, device: &Device) -> Self {
         let device = device.clone().autodiff();
-        let pieces = Pieces::from_folder(folder).unwrap();
+        let pieces = WordTokenizer::from_folder(folder).unwrap();
         let transformer = no_dropout(load::config(folder).unwrap());
         let window = transformer.window();
         let width = transformer.width;

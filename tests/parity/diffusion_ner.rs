@@ -10,12 +10,12 @@ use nerzoo::encoder::batch::PieceBatch;
 use nerzoo::encoder::{EncoderConfig, Layers, Pooling, WordStates, load};
 use nerzoo::heads::Head;
 use nerzoo::heads::diffusion_ner::{
-    Candidate, Config, Denoised, DiffusionNer, Encoded, Expansion, Features, Gold, GoldEntity,
-    Output, Pair, Preset, Schedule, Source, Target, Trajectory, Variance, candidates, choose,
-    entities, matching, noisy, of_matches, sample, signals,
+    Candidate, Config, Denoised, DiffusionNer, EncodedSentence, Expansion, Features, Gold,
+    GoldEntity, Output, Pair, Preset, Schedule, Source, Target, Trajectory, Variance, candidates,
+    choose, entities, matching, noisy, of_matches, sample, signals,
 };
+use nerzoo::model::recognizer::Recognizer;
 use nerzoo::nn::host::floats;
-use nerzoo::recognizer::Recognizer;
 use nerzoo::text::{Entity, Labels, Sentence};
 use nerzoo::zoo::{bundle, import};
 use serde_json::Value;
@@ -216,7 +216,7 @@ impl<'a> Model<'a> {
         agree(&format!("{what} {name}"), &own, &expected);
     }
 
-    fn plain(&self) -> (DiffusionNer, WordStates, Encoded) {
+    fn plain(&self) -> (DiffusionNer, WordStates, EncodedSentence) {
         let model = self.model.valid();
         let states = model.states(&self.batch, false);
         let encoded = model.head.encode(&states);

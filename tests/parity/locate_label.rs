@@ -8,7 +8,7 @@ use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Tensor};
 use nerzoo::encoder::batch::PieceBatch;
 use nerzoo::encoder::features::{FeatureConfig, Over};
-use nerzoo::encoder::pieces::{Encoded, Pieces};
+use nerzoo::encoder::pieces::{EncodedSentence, WordTokenizer};
 use nerzoo::encoder::vocabulary::Vocabulary;
 use nerzoo::encoder::{EncoderConfig, Layers, Pooling, load};
 use nerzoo::heads::Head;
@@ -16,9 +16,9 @@ use nerzoo::heads::locate_label::{
     Averaging, Borders, Candidate, Config, Gold, LocateLabel, Pair, Preset, Sample, View,
     Weighting, prediction_seeds, suppress,
 };
+use nerzoo::model::recognizer::Recognizer;
 use nerzoo::nn::host::floats;
 use nerzoo::nn::spans::BatchSpan;
-use nerzoo::recognizer::Recognizer;
 use nerzoo::text::{Entity, Labels, Sentence, Span};
 use nerzoo::zoo::{bundle, import};
 use serde_json::Value;
@@ -59,7 +59,7 @@ struct Reference<'a> {
 impl<'a> Reference<'a> {
     fn new(fixture: &'a Fixture, folder: &Path, device: &Device) -> Self {
         let device = device.clone().autodiff();
-        let pieces = Pieces::from_folder(folder).unwrap();
+        let pieces = WordTokenizer::from_folder(folder).unwrap();
         let transformer = no_dropout(load::config(folder).unwrap());
         let window = transformer.window();
         let types = fixture.json["types"].as_array().unwrap().len() - 1;
@@ -83,7 +83,7 @@ impl<'a> Reference<'a> {
         bundle::load_weights_from_bytes(&mut head, imported.head).unwrap();
         let sentences = sentences(fixture);
         let encoded = pieces.encode_with(&sentences, true);
-        let rows: Vec<&Encoded> = encoded.iter().collect();
+        let rows: Vec<&EncodedSentence> = encoded.iter().collect();
         let batch = PieceBatch::new(&rows, &pieces, window, 0);
         let chosen: Vec<&Sentence> = sentences.iter().collect();
         let known = encoder_config.lookup().unwrap().batch(&chosen, batch.words);

@@ -14,7 +14,7 @@ pub use config::{Activation, Family, TransformerConfig};
 use layer::{Layer, norm};
 
 use crate::nn::fused;
-use crate::nn::fused::embedding::{Foot, look_up};
+use crate::nn::fused::embedding::{EmbeddingSum, look_up};
 
 /// Added to the scores of padding before the softmax; small enough to vanish, large enough to stay finite.
 const MASKED: f32 = -1e9;
@@ -84,7 +84,7 @@ impl Transformer {
         let ids = Tensor::<1, Int>::from_ints(ids, &device).reshape([lengths.len(), columns]);
         let bias = padding_bias(&ids, lengths, prompts);
         let states = self.embed(ids, prompt);
-        let states = self.climb(states, average, |_, layer, states| {
+        let states = self.run_layers(states, average, |_, layer, states| {
             layer.forward(states, bias.as_ref())
         });
         let [rows, columns, width] = states.dims();
@@ -96,7 +96,7 @@ impl Transformer {
     }
 
     /// Through all layers; the mean of the states after the last `average`.
-    fn climb<const D: usize>(
+    fn run_layers<const D: usize>(
         &self,
         mut states: Tensor<D>,
         average: usize,
@@ -149,12 +149,12 @@ impl Transformer {
             embedded = look_up(all, places.collect());
         }
         let first = self.first_position;
-        let foot = Foot {
+        let embedding_sum = EmbeddingSum {
             places: (lengths.iter())
                 .flat_map(|length| first..first + length)
                 .collect(),
             epsilon: self.norm_epsilon,
-            dropout: seed.map(|seed| Foot::dropout(seed, self.dropout.prob)),
+            dropout: seed.map(|seed| EmbeddingSum::dropout(seed, self.dropout.prob)),
         };
         let width = self.embedding_norm.gamma.dims()[0];
         let kind = match &self.token_type_embeddings {
@@ -162,11 +162,11 @@ impl Transformer {
             None => Tensor::zeros([width], &device),
         };
         let positions = self.position_embeddings.weight.val();
-        let mut states = foot.run(embedded, positions, kind, norm(&self.embedding_norm));
+        let mut states = embedding_sum.run(embedded, positions, kind, norm(&self.embedding_norm));
         if let Some(projection) = &self.projection {
             states = projection.forward(states);
         }
-        let states = self.climb(states, average, |index, layer, states| {
+        let states = self.run_layers(states, average, |index, layer, states| {
             layer.packed(index, states, &lengths, seed)
         });
         let mut next = 0;

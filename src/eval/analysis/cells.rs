@@ -108,9 +108,10 @@ impl Cell {
         let arrow = if points > 0.0 { "▲" } else { "▼" };
         let above = STRENGTHS.iter().filter(|border| points.abs() >= **border);
         let strength = above.count() as u8 + 1;
-        let kind = match (points > 0.0) == higher_is_better {
-            true => Kind::Better(strength),
-            false => Kind::Worse(strength),
+        let kind = if (points > 0.0) == higher_is_better {
+            Kind::Better(strength)
+        } else {
+            Kind::Worse(strength)
         };
         Self::new(format!("{} {arrow}", signed(points)), kind)
     }
@@ -129,9 +130,10 @@ impl Cell {
     /// From and to, in percent.
     pub fn interval(interval: Interval, sign: bool) -> Self {
         let (low, high) = (100.0 * interval.low, 100.0 * interval.high);
-        let text = match sign {
-            true => format!("{} to {}", signed(low), signed(high)),
-            false => format!("{low:.2} to {high:.2}"),
+        let text = if sign {
+            format!("{} to {}", signed(low), signed(high))
+        } else {
+            format!("{low:.2} to {high:.2}")
         };
         Self::new(text, Kind::Number)
     }

@@ -56,7 +56,7 @@ impl Analysis {
                 markup.text(".");
             });
         });
-        markup.element("nav", &[("aria-label", "Contents")], |markup| {
+        markup.element("nav", &[("aria-label", "ModelFiles")], |markup| {
             markup.element("ul", &[], |markup| {
                 for section in &sections {
                     let link = format!("#{}", section.id);
@@ -238,9 +238,10 @@ fn table(markup: &mut Markup, table: &Table) {
 fn head(markup: &mut Markup, table: &Table) {
     markup.element("tr", &[], |markup| {
         for (column, head) in table.head.iter().enumerate() {
-            let class = match table.is_name(column) {
-                true => "name",
-                false => "number",
+            let class = if table.is_name(column) {
+                "name"
+            } else {
+                "number"
             };
             let attributes = [("scope", "col"), ("class", class), ("dir", "auto")];
             markup.leaf("th", &attributes, head);

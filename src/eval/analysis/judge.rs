@@ -71,16 +71,18 @@ impl Judgement {
             }
         }
         for &entity in &wrong {
-            let verdict = match touches(entity, &missed) {
-                true => Verdict::WrongBorders,
-                false => Verdict::Spurious,
+            let verdict = if touches(entity, &missed) {
+                Verdict::WrongBorders
+            } else {
+                Verdict::Spurious
             };
             verdicts.entry(entity).or_insert(verdict);
         }
         for &entity in &missed {
-            let fate = match touches(entity, &wrong) {
-                true => Fate::OtherBorders,
-                false => Fate::Missed,
+            let fate = if touches(entity, &wrong) {
+                Fate::OtherBorders
+            } else {
+                Fate::Missed
             };
             fates.entry(entity).or_insert(fate);
         }

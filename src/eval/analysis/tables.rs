@@ -119,9 +119,10 @@ impl Analysis {
                     Cell::count(errors.kinds()[kind]),
                     Cell::count(errors.false_positives + errors.false_negatives),
                     Cell::percent(Some(rate)),
-                    match number == self.standard {
-                        true => Cell::new("standard", Kind::Remark),
-                        false => Cell::fewer_is_better(Some(difference)),
+                    if number == self.standard {
+                        Cell::new("standard", Kind::Remark)
+                    } else {
+                        Cell::fewer_is_better(Some(difference))
                     },
                 ]
             });
@@ -251,9 +252,10 @@ impl Analysis {
                 Cell::percent(scores.precision),
                 Cell::percent(scores.recall),
                 Cell::percent(scores.f1),
-                match number == self.standard {
-                    true => Cell::new("standard", Kind::Remark),
-                    false => Cell::difference(scores.minus(&standard), true),
+                if number == self.standard {
+                    Cell::new("standard", Kind::Remark)
+                } else {
+                    Cell::difference(scores.minus(&standard), true)
                 },
                 Cell::count(scores.support),
             ]

@@ -74,9 +74,12 @@ fn lines(table: &Table) -> Vec<String> {
             .iter()
             .zip(&widths)
             .enumerate()
-            .map(|(column, (cell, &width))| match table.is_name(column) {
-                true => format!("{cell:width$}"),
-                false => format!("{cell:>width$}"),
+            .map(|(column, (cell, &width))| {
+                if table.is_name(column) {
+                    format!("{cell:width$}")
+                } else {
+                    format!("{cell:>width$}")
+                }
             });
         padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };

@@ -70,10 +70,7 @@ impl Convolutions {
             outputs.push(output);
         }
         let mixed = by_label(&self.predictor, Tensor::cat(outputs, 1));
-        match self.residual {
-            true => scores + mixed,
-            false => mixed,
-        }
+        if self.residual { scores + mixed } else { mixed }
     }
 
     /// Dropout of whole planes, one draw for each sentence and label.

@@ -129,10 +129,10 @@ fn cells(scheme: &Scheme, scores: &[f32], types: usize, words: usize, length: us
                 let at = ((label * words + start) * words + end) * list.len();
                 let row = &scores[at..at + list.len()];
                 // The first of equals.
-                let best = (1..row.len()).fold(0, |best, kind| match row[kind] > row[best] {
-                    true => kind,
-                    false => best,
-                });
+                let best = (1..row.len()).fold(
+                    0,
+                    |best, kind| if row[kind] > row[best] { kind } else { best },
+                );
                 if best > 0 {
                     let sum: f32 = row.iter().map(|score| (score - row[best]).exp()).sum();
                     cells.push(Cell {

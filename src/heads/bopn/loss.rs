@@ -46,9 +46,10 @@ fn over_cells(logits: Tensor<5>, gold: &[i32], lengths: &[usize], smoothing: f64
         losses = losses * (1.0 - smoothing) + logarithms.mean_dim(1) * smoothing;
     }
     let losses: Tensor<5> = losses.reshape([batch, 1, types, words, words]);
-    let losses = match lengths.iter().all(|length| *length == words) {
-        true => losses,
-        false => losses * real(lengths, words, &device),
+    let losses = if lengths.iter().all(|length| *length == words) {
+        losses
+    } else {
+        losses * real(lengths, words, &device)
     };
     losses.sum().neg()
 }

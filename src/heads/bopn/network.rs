@@ -197,21 +197,28 @@ impl Bopn {
             self.region.as_ref().map(|table| (table, false)),
         ];
         for (table, by_distance) in tables.into_iter().flatten() {
-            let number = |start: usize, end: usize| match by_distance {
-                true => distance(start, end),
-                false => i32::from(start <= end) + i32::from(self.padding_region),
+            let number = |start: usize, end: usize| {
+                if by_distance {
+                    distance(start, end)
+                } else {
+                    i32::from(start <= end) + i32::from(self.padding_region)
+                }
             };
             // Masked padding never matters: all sentences share one grid of places.
-            let lengths = match self.mask_convolution || !self.padding_region {
-                true => &[words][..],
-                false => &encoded.lengths,
+            let lengths = if self.mask_convolution || !self.padding_region {
+                &[words][..]
+            } else {
+                &encoded.lengths
             };
             let mut places = Vec::with_capacity(lengths.len() * words * words);
             for length in lengths {
                 for start in 0..words {
-                    places.extend((0..words).map(|end| match start.max(end) < *length {
-                        true => number(start, end),
-                        false => 0,
+                    places.extend((0..words).map(|end| {
+                        if start.max(end) < *length {
+                            number(start, end)
+                        } else {
+                            0
+                        }
                     }));
                 }
             }

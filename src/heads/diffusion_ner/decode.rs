@@ -128,9 +128,10 @@ fn most_probable_types(candidates: Vec<Candidate>) -> Vec<Candidate> {
 
 /// True when two spans overlap and neither lies in the other.
 fn crosses(one: &Candidate, other: &Candidate) -> bool {
-    let (first, second) = match (one.left, other.right) < (other.left, one.right) {
-        true => (one, other),
-        false => (other, one),
+    let (first, second) = if (one.left, other.right) < (other.left, one.right) {
+        (one, other)
+    } else {
+        (other, one)
     };
     first.left < second.left && second.left <= first.right && first.right < second.right
 }

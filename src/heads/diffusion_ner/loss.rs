@@ -77,9 +77,10 @@ fn types(config: &Config, denoised: &Denoised, classes: &[i32], matched: usize) 
     let [batch, spans, count] = scores.dims();
     let device = scores.device();
     let none = classes.len() - matched;
-    let none_weight = match config.balance_none {
-        true => matched as f32 / none.max(1) as f32,
-        false => config.none_weight as f32,
+    let none_weight = if config.balance_none {
+        matched as f32 / none.max(1) as f32
+    } else {
+        config.none_weight as f32
     };
     let weights: Vec<f32> = classes
         .iter()

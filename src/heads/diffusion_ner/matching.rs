@@ -50,8 +50,9 @@ fn cost(config: &Config, row: &[f32], words: usize, entity: &GoldEntity) -> f64 
 
 /// The numbers without their graph: a matching has no gradient.
 fn plain(tensor: &Tensor<3>) -> Tensor<3> {
-    match tensor.device().is_autodiff() {
-        true => tensor.clone().inner(),
-        false => tensor.clone(),
+    if tensor.device().is_autodiff() {
+        tensor.clone().inner()
+    } else {
+        tensor.clone()
     }
 }

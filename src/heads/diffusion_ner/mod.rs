@@ -57,11 +57,12 @@ impl Head for DiffusionNer {
 
     fn fits(config: &Config, width: usize) -> Result<()> {
         let heads = config.heads;
-        match width.is_multiple_of(2) && width.is_multiple_of(heads) && width >= 4 {
-            true => Ok(()),
-            false => Err(Error::Config(format!(
+        if width.is_multiple_of(2) && width.is_multiple_of(heads) && width >= 4 {
+            Ok(())
+        } else {
+            Err(Error::Config(format!(
                 "the encoder's width {width} has to be even and a multiple of [head] heads = {heads}"
-            ))),
+            )))
         }
     }
 

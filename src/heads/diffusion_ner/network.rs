@@ -10,9 +10,10 @@ use super::config::{Config, Features, Initial};
 use super::decode::Tally;
 use super::process::{Geometry, Pair, Schedule};
 use super::span_encoder::{Pointer, SpanLayer, TwoLayers};
-use crate::encoder::{WordStates, indices};
-use crate::nn::attention::{Looked, MASKED, zero_bias};
+use crate::encoder::WordStates;
+use crate::nn::attention::{KeysValues, MASKED, zero_bias};
 use crate::nn::bilstm::BiLstm;
+use crate::nn::rows::indices;
 use crate::text::Labels;
 
 /// The head: a sentence encoder on top of the transformer, and the entity decoder.
@@ -70,7 +71,7 @@ pub struct Encoded {
     /// Images of the words for the spans' ends.
     ends: Option<[Tensor<3>; 2]>,
     /// Keys and values of the words for each layer.
-    looked: Vec<Looked>,
+    looked: Vec<KeysValues>,
     /// Images of the words for the two pointers.
     pointed: [Tensor<3>; 2],
 }

@@ -69,9 +69,10 @@ pub fn sample(head: &DiffusionNer, encoded: &Encoded, source: &mut impl Source) 
                 words,
             };
         };
-        let fresh = match config.eta > 0.0 {
-            true => draw(),
-            false => vec![vec![[0.0; 2]; config.spans]; batch],
+        let fresh = if config.eta > 0.0 {
+            draw()
+        } else {
+            vec![vec![[0.0; 2]; config.spans]; batch]
         };
         for (sentence, spans) in now.iter_mut().enumerate() {
             let length = encoded.lengths[sentence];

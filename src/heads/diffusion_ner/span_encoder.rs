@@ -6,7 +6,7 @@ use burn::tensor::activation::relu;
 use burn::tensor::{Device, Tensor};
 
 use crate::nn::activation::gelu;
-use crate::nn::attention::{Attention, Looked, zero_bias};
+use crate::nn::attention::{Attention, KeysValues, zero_bias};
 
 /// Numbers of the fusion of spans with words that are made at once when there is no graph: without a limit a batch
 /// would need as many as spans · words · width for every sentence.
@@ -61,7 +61,7 @@ impl SpanLayer {
         &self,
         spans: Tensor<3>,
         slots: Option<&Tensor<3>>,
-        words: &Looked,
+        words: &KeysValues,
         bias: Option<&Tensor<4>>,
     ) -> Tensor<3> {
         let placed = |spans: &Tensor<3>| match slots {

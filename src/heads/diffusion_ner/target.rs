@@ -74,9 +74,10 @@ pub fn entities(config: &Config, labels: &Labels, sentence: &Sentence) -> Vec<Go
             once.push(entity);
         }
     }
-    match config.repeat_gold && !once.is_empty() {
-        true => once.into_iter().cycle().take(config.spans).collect(),
-        false => once,
+    if config.repeat_gold && !once.is_empty() {
+        once.into_iter().cycle().take(config.spans).collect()
+    } else {
+        once
     }
 }
 

@@ -110,10 +110,10 @@ fn classified(head: &LocateLabel, view: &View, spans: &[BatchSpan]) -> Vec<(usiz
         .zip(probabilities.chunks_exact(classes))
         .filter_map(|(span, row)| {
             // The first of equals, so that none wins a tie.
-            let best = (1..classes).fold(0, |best, class| match row[class] > row[best] {
-                true => class,
-                false => best,
-            });
+            let best = (1..classes).fold(
+                0,
+                |best, class| if row[class] > row[best] { class } else { best },
+            );
             (best > 0).then(|| {
                 let candidate = Candidate {
                     class: best,

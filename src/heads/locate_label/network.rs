@@ -8,7 +8,7 @@ use burn::tensor::{Device, Tensor};
 use super::config::{Config, FilterScores, Illegal, Offsets, Rounding};
 use crate::encoder::WordStates;
 use crate::nn::activation::gelu;
-use crate::nn::rows::pick;
+use crate::nn::rows::select_rows;
 use crate::nn::spans::{BatchSpan, Maxima};
 use crate::text::Labels;
 
@@ -151,13 +151,13 @@ impl LocateLabel {
     pub fn features(&self, view: &View, spans: &[BatchSpan], borders: Borders) -> Tensor<2> {
         let [first, last] = view.places(spans, borders);
         let mut parts = vec![
-            pick(view.rows.clone(), first),
-            pick(view.rows.clone(), last),
+            select_rows(view.rows.clone(), first),
+            select_rows(view.rows.clone(), last),
             view.pooled(spans),
         ];
         if self.config.sentence_context {
             let sentences: Vec<usize> = spans.iter().map(|span| span.sentence).collect();
-            parts.push(pick(view.sentence.clone(), sentences));
+            parts.push(select_rows(view.sentence.clone(), sentences));
         }
         Tensor::cat(parts, 1)
     }
@@ -190,13 +190,14 @@ impl LocateLabel {
         let weight = scorer.inner.weight.val(); // [features, width]
         let part = |index: usize| weight.clone().narrow(0, index * width, width);
         let [first, last] = view.places(spans, borders);
-        let project =
-            |index: usize, places: Vec<usize>| pick(view.rows.clone().matmul(part(index)), places);
+        let project = |index: usize, places: Vec<usize>| {
+            select_rows(view.rows.clone().matmul(part(index)), places)
+        };
         let mut inner = project(0, first) + project(1, last) + view.pooled(spans).matmul(part(2));
         if self.config.sentence_context {
             let sentences: Vec<usize> = spans.iter().map(|span| span.sentence).collect();
             let projected = view.sentence.clone().matmul(part(3));
-            inner = inner + pick(projected, sentences);
+            inner = inner + select_rows(projected, sentences);
         }
         if let Some(bias) = &scorer.inner.bias {
             inner = inner + bias.val().unsqueeze();
@@ -252,12 +253,11 @@ impl LocateLabel {
             end = end.min(length as i64);
         }
         let legal = 0 <= start && start < end && end <= length as i64;
-        match legal {
-            true => {
-                let [start, end] = [start as usize, end as usize];
-                (BatchSpan { start, end, ..span }, true)
-            }
-            false => (span, self.config.illegal == Illegal::Clamp),
+        if legal {
+            let [start, end] = [start as usize, end as usize];
+            (BatchSpan { start, end, ..span }, true)
+        } else {
+            (span, self.config.illegal == Illegal::Clamp)
         }
     }
 }

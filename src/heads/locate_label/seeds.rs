@@ -25,9 +25,10 @@ fn seeds(windows: &[usize], cut: bool, length: usize) -> Vec<Span> {
     let mut all = Vec::new();
     let mut before = 0;
     for window in windows.iter().copied() {
-        let starts = match cut {
-            true => length.saturating_sub(before),
-            false => (length + 1).saturating_sub(window),
+        let starts = if cut {
+            length.saturating_sub(before)
+        } else {
+            (length + 1).saturating_sub(window)
         };
         all.extend((0..starts).map(|start| Span::new(start, length.min(start + window))));
         before = window;

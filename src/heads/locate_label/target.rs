@@ -136,9 +136,10 @@ fn examples(
 fn nearest(span: Span, entities: &[Pair]) -> (f64, Option<Pair>) {
     entities.iter().fold((0.0, None), |(best, pair), entity| {
         let share = iou(span, entity.span);
-        match share > best {
-            true => (share, Some(*entity)),
-            false => (best, pair),
+        if share > best {
+            (share, Some(*entity))
+        } else {
+            (best, pair)
         }
     })
 }

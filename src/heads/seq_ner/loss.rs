@@ -7,7 +7,7 @@ use super::target::Gold;
 use crate::encoder::WordStates;
 use crate::heads::Losses;
 use crate::nn::loss::cross_entropy;
-use crate::nn::rows::pick;
+use crate::nn::rows::select_rows;
 
 /// Cross-entropy over words, or the CRF's negative log-likelihood over sentences.
 pub fn loss(head: &SeqNer, states: &WordStates, gold: &Gold) -> Losses {
@@ -29,6 +29,6 @@ fn over_words(emissions: Tensor<3>, tags: &[Vec<i32>]) -> Tensor<1> {
         .enumerate()
         .flat_map(|(sentence, tags)| (0..tags.len()).map(move |word| sentence * words + word))
         .collect();
-    let scores = pick(emissions.reshape([batch * words, kinds]), places);
+    let scores = select_rows(emissions.reshape([batch * words, kinds]), places);
     cross_entropy(scores, &tags.concat())
 }

@@ -6,7 +6,7 @@ use burn::tensor::{Device, Tensor};
 
 use super::config::{Config, Output, Representation};
 use crate::encoder::WordStates;
-use crate::nn::rows::pick;
+use crate::nn::rows::select_rows;
 use crate::nn::spans::{BatchSpan, max_pool};
 use crate::text::Labels;
 
@@ -68,16 +68,16 @@ impl SpanNer {
                         span.sentence * words + if last { span.end - 1 } else { span.start }
                     })
                     .collect();
-                parts.push(pick(all.clone(), places));
+                parts.push(select_rows(all.clone(), places));
             }
         }
         if self.uses_pooling() {
             parts.push(max_pool(states.words.clone(), spans));
             let sentences: Vec<usize> = spans.iter().map(|span| span.sentence).collect();
-            parts.push(pick(states.sentence.clone(), sentences));
+            parts.push(select_rows(states.sentence.clone(), sentences));
         }
         let lengths: Vec<usize> = spans.iter().map(BatchSpan::words).collect();
-        parts.push(pick(self.length_embedding.weight.val(), lengths));
+        parts.push(select_rows(self.length_embedding.weight.val(), lengths));
         self.classifier
             .forward(self.dropout.forward(Tensor::cat(parts, 1)))
     }

@@ -60,7 +60,7 @@ fn scatter(size: usize, places: &[usize], rows: &[f32], width: usize) -> Vec<f32
 
 /// `dropout(norm(embedded + positions[place] + kind))`, as at the foot of a transformer.
 #[derive(Debug, Clone)]
-pub struct Foot {
+pub struct EmbeddingSum {
     /// Each row's position.
     pub places: Arc<[usize]>,
     /// The norm's epsilon.
@@ -69,7 +69,7 @@ pub struct Foot {
     pub dropout: Option<Dropout>,
 }
 
-impl Foot {
+impl EmbeddingSum {
     /// Dropout in training.
     pub fn dropout(seed: u32, probability: f64) -> Dropout {
         Dropout::new(probability, seed, 0)
@@ -95,7 +95,7 @@ impl Foot {
     }
 }
 
-impl Kernel for Foot {
+impl Kernel for EmbeddingSum {
     type Saved = Normalised;
 
     fn forward(&self, inputs: &[&[f32]], keep: bool) -> (Vec<f32>, Option<Normalised>) {

@@ -39,9 +39,10 @@ pub fn runs_on(device: &Device) -> bool {
     if SWITCH.load(Ordering::Relaxed) == 0 {
         set(std::env::var_os("NERZOO_FUSED").is_none_or(|value| value != "0"));
     }
-    let device = match device.is_autodiff() {
-        true => device.clone().inner(),
-        false => device.clone(),
+    let device = if device.is_autodiff() {
+        device.clone().inner()
+    } else {
+        device.clone()
     };
     SWITCH.load(Ordering::Relaxed) == 2 && device == Device::flex()
 }

@@ -62,9 +62,10 @@ pub fn product(
     scale: f32,
 ) {
     let ([rows, columns], depth) = (target.1.size, left.1.size[1]);
-    let parallelism = match rows * columns * depth < SMALL {
-        true => Parallelism::None,
-        false => Parallelism::Rayon(0),
+    let parallelism = if rows * columns * depth < SMALL {
+        Parallelism::None
+    } else {
+        Parallelism::Rayon(0)
     };
     multiply(target, keep, left, right, scale, parallelism);
 }
@@ -144,12 +145,11 @@ mod tests {
         for row in 0..rows {
             for column in 0..6 {
                 let inside = (1..1 + columns).contains(&column);
-                let exact = match inside {
-                    false => 1.0,
-                    true => {
-                        let of = |k: usize| left[k * rows + row] * right[k * 9 + 3 + column - 1];
-                        2.0 + 0.5 * (0..depth).map(of).sum::<f32>()
-                    }
+                let exact = if inside {
+                    let of = |k: usize| left[k * rows + row] * right[k * 9 + 3 + column - 1];
+                    2.0 + 0.5 * (0..depth).map(of).sum::<f32>()
+                } else {
+                    1.0
                 };
                 assert!((target[row * 6 + column] - exact).abs() < 1e-5);
             }

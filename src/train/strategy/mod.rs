@@ -19,21 +19,21 @@ use burn::train::{
 };
 
 use super::batches::Loader;
-use super::crew::Crew;
+use super::checkpoints::{Checkpoints, RunState};
 use super::curves::Point;
 use super::optimizer::{GradientScale, all_finite};
+use super::pool::DevicePool;
 use super::progress::Reporter;
-use super::recipe::Train;
-use super::resume::{Checkpoints, State};
 use super::step::Outcome;
 use crate::error::Error;
 use crate::eval::Counts;
 use crate::heads::Head;
+use crate::model::recognizer::Recognizer;
 use crate::process;
-use crate::recognizer::Recognizer;
+use crate::recipe::Train;
 
 /// A loop that can be left and entered again at any step.
-pub struct ExactTraining<H: Head> {
+pub struct ResumableTraining<H: Head> {
     /// How the run is trained.
     pub train: Train,
     /// The autodiff devices; the first holds the weights.
@@ -43,7 +43,7 @@ pub struct ExactTraining<H: Head> {
     /// Dev sentences exist.
     pub has_dev: bool,
     /// Where the run stands.
-    pub state: Mutex<State>,
+    pub state: Mutex<RunState>,
     /// True when that state came from a checkpoint.
     pub resumed: bool,
     /// Where checkpoints go.
@@ -67,16 +67,16 @@ struct Session<'a, H: Head> {
     checkpointer: LearningCheckpointer<Recognizer<H>>,
     interrupter: Interrupter,
     store: std::sync::Arc<EventStoreClient>,
-    state: State,
+    state: RunState,
     saved: Instant,
     started: Instant,
     seconds_before: f64,
     epochs: usize,
-    crew: Crew<H>,
-    settings: &'a ExactTraining<H>,
+    pool: DevicePool<H>,
+    settings: &'a ResumableTraining<H>,
 }
 
-impl<H: Head> SupervisedLearningStrategy<Recognizer<H>> for ExactTraining<H> {
+impl<H: Head> SupervisedLearningStrategy<Recognizer<H>> for ResumableTraining<H> {
     fn fit(
         &self,
         components: TrainingComponents<Recognizer<H>>,
@@ -105,7 +105,7 @@ impl<H: Head> SupervisedLearningStrategy<Recognizer<H>> for ExactTraining<H> {
             saved: Instant::now(),
             started: Instant::now(),
             epochs: components.num_epochs,
-            crew: Crew::new(&self.devices),
+            pool: DevicePool::new(&self.devices),
             settings: self,
         };
         if self.careful && !self.resumed {

@@ -7,8 +7,8 @@ use burn::train::{LearnerEvent, TrainLoader, TrainingItem};
 use super::Session;
 use crate::error::Error;
 use crate::heads::Head;
+use crate::model::recognizer::Recognizer;
 use crate::process;
-use crate::recognizer::Recognizer;
 use crate::train::batches::Batch;
 use crate::train::step::Outcome;
 
@@ -16,8 +16,8 @@ impl<H: Head> Session<'_, H> {
     pub(super) fn train_epoch(&mut self, train: &TrainLoader<Recognizer<H>>) {
         let settings = self.settings;
         let epoch = self.state.epoch;
-        let per_epoch = settings.loader.kitchen().batches(epoch);
-        let before = settings.loader.kitchen().batches_before(epoch);
+        let per_epoch = settings.loader.batcher().batches(epoch);
+        let before = settings.loader.batcher().batches_before(epoch);
         settings.loader.seek(epoch, self.state.batch);
         let mut batches = train.iter();
         while self.state.batch < per_epoch {
@@ -65,9 +65,9 @@ impl<H: Head> Session<'_, H> {
         let mut outcomes = Vec::with_capacity(count);
         let mut group = group.into_iter().peekable();
         while group.peek().is_some() {
-            let wave = group.by_ref().take(self.crew.size()).collect();
+            let wave = group.by_ref().take(self.pool.size()).collect();
             let seed = settings.train.seed;
-            let outputs = match self.crew.calculate(&self.learner, wave, seed) {
+            let outputs = match self.pool.calculate(&self.learner, wave, seed) {
                 Ok(outputs) => outputs,
                 Err(problem) => {
                     self.fail(self.broken(&problem));
@@ -129,9 +129,10 @@ impl<H: Head> Session<'_, H> {
 
     /// What to say when a device gave up.
     pub(super) fn broken(&self, problem: &str) -> Error {
-        let remedy = match self.settings.careful {
-            true => "Start all workers anew, as the others do not take one back",
-            false => "If its memory is full, give it smaller batches",
+        let remedy = if self.settings.careful {
+            "Start all workers anew, as the others do not take one back"
+        } else {
+            "If its memory is full, give it smaller batches"
         };
         Error::Training(format!(
             "a device failed in epoch {}, batch {} (after step {}); {}. {remedy}; then go on with --resume. It said: \
@@ -153,7 +154,7 @@ impl<H: Head> Session<'_, H> {
 
     fn stop_on_bad_number(&mut self, what: &str, sentences: &[usize]) {
         let kept = self.kept();
-        let texts = &self.settings.loader.kitchen().corpus.sentences;
+        let texts = &self.settings.loader.batcher().corpus.sentences;
         let message = format!(
             "the {what} in epoch {}, batch {} (after step {}); {kept}. Lower train.learning_rate, raise \
              train.warm_up, or look at the batch: training sentences [{}], the first of them {:?}",

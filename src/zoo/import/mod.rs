@@ -34,5 +34,5 @@ pub enum Layout {
 }
 
 fn problem(message: String) -> Error {
-    Error::bundle(Path::new("the imported weights"), message)
+    Error::model_folder(Path::new("the imported weights"), message)
 }

@@ -207,9 +207,10 @@ impl Conv3d {
                         let sums = correlate::<B>(one, two, &planes, self.run());
                         for (a, sums) in sums.iter().enumerate().take(self.channels - first) {
                             for (b, sum) in sums.iter().enumerate().take(self.channels - other) {
-                                let pair = match self.separate {
-                                    true => first,
-                                    false => (first + a) * heard + other + b,
+                                let pair = if self.separate {
+                                    first
+                                } else {
+                                    (first + a) * heard + other + b
                                 };
                                 into[(pair * REACH + third) * REACH * REACH + cell] = *sum;
                             }
@@ -243,9 +244,10 @@ impl Kernel for Conv3d {
             self.blocks(&frames, &packed, output, |first, planes| {
                 for (planes, bias) in planes.chunks_exact_mut(channel).zip(&bias[first..]) {
                     let bias = vec![*bias; channel];
-                    match keep {
-                        true => math::add(planes, &bias),
-                        false => math::bias_gelu(planes, &bias),
+                    if keep {
+                        math::add(planes, &bias)
+                    } else {
+                        math::bias_gelu(planes, &bias)
                     }
                 }
             });
@@ -273,9 +275,10 @@ impl Kernel for Conv3d {
         let (sentence, channel) = (self.sentence(), self.planes * self.plane());
         let packed = self.all_packed(weight, true);
         let mut to_grid = vec![0f32; grid.len()];
-        let sentences = match grid.is_empty() {
-            true => Vec::new(),
-            false => to_grid.chunks_exact_mut(sentence).collect(),
+        let sentences = if grid.is_empty() {
+            Vec::new()
+        } else {
+            to_grid.chunks_exact_mut(sentence).collect()
         };
         // Each sentence's sums stand by themselves until all are there: whoever calculates them, they are added in order.
         let shares: Vec<(Vec<f32>, Vec<f32>)> = sentences

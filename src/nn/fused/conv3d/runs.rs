@@ -9,9 +9,10 @@ pub const LANES: usize = 64;
 /// One multiplication and one addition, as one instruction where there is one.
 #[inline(always)]
 fn add_product<const ONE: bool>(sum: f32, one: f32, other: f32) -> f32 {
-    match ONE {
-        true => one.mul_add(other, sum),
-        false => one * other + sum,
+    if ONE {
+        one.mul_add(other, sum)
+    } else {
+        one * other + sum
     }
 }
 

@@ -14,14 +14,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::manifest;
+use super::recognizer::Recognizer;
+use super::tagger::ModelTagger;
 use crate::encoder::EncoderConfig;
-use crate::encoder::pieces::Pieces;
+use crate::encoder::pieces::WordTokenizer;
 use crate::error::{Error, Result};
 use crate::heads::Head;
-use crate::predict::ModelTagger;
-use crate::recognizer::Recognizer;
 use crate::text::Labels;
-use crate::train::resume::Checkpoints;
+use crate::train::checkpoints::Checkpoints;
 
 /// Knobs of a head to use instead of those it was trained with.
 pub type Knobs = serde_json::Map<String, Value>;
@@ -73,16 +73,16 @@ impl Config {
     pub fn read(folder: &Path) -> Result<Self> {
         let path = folder.join("config.json");
         let text = fs::read_to_string(&path).map_err(|_| {
-            Error::bundle(
+            Error::model_folder(
                 folder,
                 "no config.json here: this is neither a model nor a run's folder",
             )
         })?;
         let config: Self = serde_json::from_str(&text).map_err(|problem| {
-            Error::bundle(&path, format!("not a nerzoo model's config: {problem}"))
+            Error::model_folder(&path, format!("not a nerzoo model's config: {problem}"))
         })?;
         if config.bundle_version > VERSION {
-            return Err(Error::bundle(
+            return Err(Error::model_folder(
                 &path,
                 format!(
                     "written in format {} by nerzoo {}; this program reads up to {VERSION}, update it",
@@ -96,7 +96,7 @@ impl Config {
     /// The head's knobs.
     pub fn head_config<H: Head>(&self, folder: &Path) -> Result<H::Config> {
         serde_json::from_value(self.head_config.clone()).map_err(|problem| {
-            Error::bundle(
+            Error::model_folder(
                 folder.join("config.json"),
                 format!("head_config: {problem}"),
             )
@@ -105,13 +105,13 @@ impl Config {
 }
 
 /// Everything that goes into a bundle.
-pub struct Contents<'a, H: Head> {
+pub struct ModelFiles<'a, H: Head> {
     /// The model.
     pub model: &'a Recognizer<H>,
     /// Its description.
     pub config: Config,
     /// Its tokenizer.
-    pub pieces: &'a Pieces,
+    pub pieces: &'a WordTokenizer,
     /// The run's recipe as TOML.
     pub recipe: String,
     /// What was measured.
@@ -124,7 +124,7 @@ pub struct Contents<'a, H: Head> {
 
 /// Writes a bundle into `folder`, beside whatever else is there: first in a temporary folder, checked by reading
 /// it back, then moved, the manifest last.
-pub fn write<H: Head>(folder: &Path, contents: &Contents<'_, H>) -> Result<()> {
+pub fn write<H: Head>(folder: &Path, contents: &ModelFiles<'_, H>) -> Result<()> {
     fs::create_dir_all(folder).map_err(|source| Error::io(folder, source))?;
     let temporary = tempfile::Builder::new()
         .prefix(".bundle-")
@@ -165,7 +165,7 @@ pub fn save_weights<M: Module>(model: &M, path: &Path, half: bool) -> Result<()>
         .with_to_adapter(FloatCastAdapter::to(precision));
     model
         .save_into(&mut store)
-        .map_err(|problem| Error::bundle(path, problem.to_string()))?;
+        .map_err(|problem| Error::model_folder(path, problem.to_string()))?;
     // The store's scratch file is private to its owner; a model is as readable as the files beside it.
     if let Some(other) = path.parent().map(|folder| folder.join("config.json"))
         && let Ok(about) = fs::metadata(&other)
@@ -180,7 +180,7 @@ pub fn load_weights<M: Module>(model: &mut M, path: &Path) -> Result<()> {
     apply(model, SafetensorsStore::from_file(path), path)
 }
 
-/// The same from memory, such as what [`import`](super::import) makes.
+/// The same from memory, such as what `zoo::import` makes.
 pub fn load_weights_from_bytes<M: Module>(model: &mut M, bytes: Vec<u8>) -> Result<()> {
     let store = SafetensorsStore::from_bytes(Some(bytes));
     apply(model, store, Path::new("weights in memory"))
@@ -190,11 +190,11 @@ fn apply<M: Module>(model: &mut M, store: SafetensorsStore, path: &Path) -> Resu
     let mut store = store.with_from_adapter(FloatCastAdapter::to(DType::F32));
     let result = model
         .load_from(&mut store)
-        .map_err(|problem| Error::bundle(path, problem.to_string()))?;
+        .map_err(|problem| Error::model_folder(path, problem.to_string()))?;
     if result.unused.is_empty() && result.errors.is_empty() && result.missing.is_empty() {
         return Ok(());
     }
-    Err(Error::bundle(
+    Err(Error::model_folder(
         path,
         format!("the weights do not fit: {result}"),
     ))
@@ -216,7 +216,7 @@ pub fn load_checkpoint<H: Head>(
 ) -> Result<ModelTagger<H>> {
     let checkpoints = Checkpoints::at(run);
     let Some(state) = checkpoints.newest()? else {
-        return Err(Error::bundle(
+        return Err(Error::model_folder(
             run,
             "no finished model and no checkpoint here yet",
         ));
@@ -234,8 +234,8 @@ pub fn load_checkpoint<H: Head>(
 pub fn restore<H: Head>(model: Recognizer<H>, checkpoint: &Path) -> Result<Recognizer<H>> {
     manifest::verify(checkpoint)?;
     let path = checkpoint.join("model.bpk");
-    let record =
-        ModuleRecord::load(&path).map_err(|problem| Error::bundle(&path, problem.to_string()))?;
+    let record = ModuleRecord::load(&path)
+        .map_err(|problem| Error::model_folder(&path, problem.to_string()))?;
     Ok(model.load_record(record))
 }
 
@@ -286,7 +286,7 @@ fn knob<'a>(config: &'a mut Config, name: &str) -> Result<&'a mut Value> {
 }
 
 fn tagger<H: Head>(folder: &Path, config: Config, model: Recognizer<H>) -> Result<ModelTagger<H>> {
-    let pieces = Pieces::from_file(&folder.join("tokenizer.json"))?;
+    let pieces = WordTokenizer::from_file(&folder.join("tokenizer.json"))?;
     Ok(ModelTagger::new(
         model,
         Arc::new(pieces),
@@ -297,8 +297,9 @@ fn tagger<H: Head>(folder: &Path, config: Config, model: Recognizer<H>) -> Resul
 
 /// Where a model's files are: the folder itself, or the folder of the file given.
 pub fn folder_of(path: &Path) -> PathBuf {
-    match path.is_file() {
-        true => path.parent().unwrap_or(Path::new(".")).to_path_buf(),
-        false => path.to_path_buf(),
+    if path.is_file() {
+        path.parent().unwrap_or(Path::new(".")).to_path_buf()
+    } else {
+        path.to_path_buf()
     }
 }

@@ -47,11 +47,11 @@ pub fn verify(folder: &Path) -> Result<()> {
     let path = folder.join(FILE);
     let text = fs::read_to_string(&path).map_err(|source| Error::io(&path, source))?;
     let hashes: BTreeMap<String, String> = serde_json::from_str(&text)
-        .map_err(|problem| Error::bundle(&path, format!("not a manifest: {problem}")))?;
+        .map_err(|problem| Error::model_folder(&path, format!("not a manifest: {problem}")))?;
     for (name, expected) in hashes {
         let file = folder.join(&name);
         if !file.is_file() {
-            return Err(Error::bundle(
+            return Err(Error::model_folder(
                 &file,
                 "the manifest names this file, but it is missing; copy the folder again",
             ));
@@ -61,7 +61,7 @@ pub fn verify(folder: &Path) -> Result<()> {
                 tracing::warn!("{} was edited since the model was written", file.display());
                 continue; // people improve their cards; the model is still the same
             }
-            return Err(Error::bundle(
+            return Err(Error::model_folder(
                 &file,
                 "its sha256 differs from the manifest's: the file is damaged or was edited; copy it again",
             ));

@@ -69,7 +69,7 @@ impl<H: Head> Recognizer<H> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::encoder::pieces::{Encoded, Pieces};
+    use crate::encoder::pieces::{EncodedSentence, WordTokenizer};
     use crate::encoder::{Layers, Pooling, Scratch};
     use crate::heads::bopn::{self, Bopn};
     use crate::nn::host::floats;
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn prompts_are_encoded_with_every_window_and_read_from_the_first() {
         let sentence = Sentence::from_words((0..40).map(|word| format!("w{}", word % 7)));
-        let pieces = Pieces::train(std::slice::from_ref(&sentence), 60, true).unwrap();
+        let pieces = WordTokenizer::train(std::slice::from_ref(&sentence), 60, true).unwrap();
         let scratch = Scratch {
             width: 8,
             heads: 2,
@@ -104,7 +104,7 @@ mod tests {
         let states = |sentence: &Sentence| {
             let encoded = pieces.encode(std::slice::from_ref(sentence));
             let batch = PieceBatch::new(
-                &encoded.iter().collect::<Vec<&Encoded>>(),
+                &encoded.iter().collect::<Vec<&EncodedSentence>>(),
                 &pieces,
                 window,
                 4,

@@ -5,11 +5,11 @@ use std::sync::mpsc::sync_channel;
 
 use crate::encoder::EncoderConfig;
 use crate::encoder::batch::PieceBatch;
-use crate::encoder::pieces::{Encoded, Pieces};
+use crate::encoder::pieces::{EncodedSentence, WordTokenizer};
 use crate::encoder::vocabulary::Lookup;
 use crate::error::Result;
 use crate::heads::{Head, Reading};
-use crate::recognizer::Recognizer;
+use crate::model::recognizer::Recognizer;
 use crate::text::{Labels, Mention, Sentence};
 
 /// Pieces, padding included, that a prediction batch may hold: long sentences go in small batches.
@@ -47,7 +47,7 @@ pub trait Tagger: Send + Sync {
 /// A trained model with its tokenizer.
 pub struct ModelTagger<H: Head> {
     model: Recognizer<H>,
-    pieces: Arc<Pieces>,
+    pieces: Arc<WordTokenizer>,
     lookup: Option<Lookup>,
     encoder: EncoderConfig,
     labels: Labels,
@@ -57,7 +57,7 @@ impl<H: Head> ModelTagger<H> {
     /// A tagger of a model without a graph.
     pub fn new(
         model: Recognizer<H>,
-        pieces: Arc<Pieces>,
+        pieces: Arc<WordTokenizer>,
         encoder: EncoderConfig,
         labels: Labels,
     ) -> Self {
@@ -87,7 +87,8 @@ impl<H: Head> ModelTagger<H> {
                 for (number, part) in sentences.chunks(SORTED_TOGETHER).enumerate() {
                     let encoded = pieces.encode_with(part, encoder.context > 0);
                     for batch in plan(&encoded) {
-                        let rows: Vec<&Encoded> = batch.iter().map(|i| &encoded[*i]).collect();
+                        let rows: Vec<&EncodedSentence> =
+                            batch.iter().map(|i| &encoded[*i]).collect();
                         let chosen: Vec<&Sentence> = batch.iter().map(|i| &part[*i]).collect();
                         let laid = PieceBatch::new(&rows, pieces, window, encoder.overlap);
                         let features = (lookup.as_ref()).map(|of| of.batch(&chosen, laid.words));
@@ -107,7 +108,7 @@ impl<H: Head> ModelTagger<H> {
 }
 
 /// Batches of similar length: at most `SENTENCES_PER_BATCH` sentences and `PIECES_PER_BATCH` pieces each.
-fn plan(encoded: &[Encoded]) -> Vec<Vec<usize>> {
+fn plan(encoded: &[EncodedSentence]) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..encoded.len()).collect();
     order.sort_by_key(|index| encoded[*index].pieces());
     let mut batches: Vec<Vec<usize>> = Vec::new();

@@ -17,14 +17,14 @@ use serde::{Deserialize, Serialize};
 
 use super::curves::Curves;
 use crate::error::{Error, Result};
-use crate::zoo::manifest;
+use crate::model::manifest;
 
 /// The three parts Burn saves.
 pub const PARTS: [&str; 3] = ["model", "optimizer", "schedule"];
 
 /// Where a run stands, beside its weights.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct State {
+pub struct RunState {
     /// Fingerprint of the sentences the run is trained and chosen on.
     pub data: String,
     /// The epoch that goes on, from 1.
@@ -62,7 +62,7 @@ pub struct Checkpoints {
 
 #[derive(Debug, Default)]
 struct Pending {
-    states: BTreeMap<usize, State>,
+    states: BTreeMap<usize, RunState>,
     written: BTreeMap<usize, usize>,
 }
 
@@ -102,7 +102,7 @@ impl Checkpoints {
 
     /// The newest checkpoint whose files are all there and unchanged; damaged ones are named in the log and
     /// passed over.
-    pub fn newest(&self) -> Result<Option<State>> {
+    pub fn newest(&self) -> Result<Option<RunState>> {
         if !self.folder.is_dir() {
             return Ok(None);
         }
@@ -122,7 +122,7 @@ impl Checkpoints {
     }
 
     /// Announces the state that belongs to the checkpoint about to be saved for its step.
-    pub fn announce(&self, state: State) {
+    pub fn announce(&self, state: RunState) {
         self.lock().states.insert(state.step, state);
     }
 
@@ -192,11 +192,11 @@ fn name(path: &Path) -> String {
         .unwrap_or_default()
 }
 
-fn read_state(folder: &Path) -> Result<State> {
+fn read_state(folder: &Path) -> Result<RunState> {
     manifest::verify(folder)?;
     let path = folder.join("state.json");
     let text = fs::read_to_string(&path).map_err(|source| Error::io(&path, source))?;
-    serde_json::from_str(&text).map_err(|problem| Error::bundle(&path, problem.to_string()))
+    serde_json::from_str(&text).map_err(|problem| Error::model_folder(&path, problem.to_string()))
 }
 
 /// Saves one of the three parts for Burn.
@@ -231,9 +231,9 @@ impl<R: Checkpoint> Checkpointer<R> for Part {
 }
 
 /// Saves whenever it is asked: the training loop decides when.
-pub struct WheneverAsked;
+pub struct OnRequest;
 
-impl CheckpointingStrategy for WheneverAsked {
+impl CheckpointingStrategy for OnRequest {
     fn checkpointing(&mut self, _: usize, _: &EventStoreClient) -> Vec<CheckpointingAction> {
         vec![CheckpointingAction::Save]
     }
@@ -257,7 +257,7 @@ impl Lock {
             .map_err(|source| Error::io(&path, source))?;
         match file.try_lock() {
             Ok(()) => Ok(Self { _file: file }),
-            Err(TryLockError::WouldBlock) => Err(Error::bundle(
+            Err(TryLockError::WouldBlock) => Err(Error::model_folder(
                 run,
                 "another process is training in this folder; wait for it or give another --out",
             )),
@@ -271,7 +271,7 @@ mod tests {
     use super::*;
     use burn::optim::lr_scheduler::LrSchedulerRecord;
 
-    fn save(checkpoints: &Checkpoints, state: State, parts: usize) {
+    fn save(checkpoints: &Checkpoints, state: RunState, parts: usize) {
         let step = state.step;
         checkpoints.announce(state);
         for part in 0..parts {
@@ -280,11 +280,11 @@ mod tests {
         }
     }
 
-    fn state(step: usize, best_step: usize) -> State {
-        State {
+    fn state(step: usize, best_step: usize) -> RunState {
+        RunState {
             step,
             best_step,
-            ..State::default()
+            ..RunState::default()
         }
     }
 

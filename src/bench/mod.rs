@@ -10,17 +10,17 @@ use burn::tensor::Device;
 use burn::train::Learner;
 use serde_json::{Value, json};
 
-use super::batches::Loader;
-use super::corpus::Corpus;
-use super::optimizer::optimizer;
-use super::recipe::Recipe;
-use super::run::Run;
-use super::schedule::scheduler;
 use crate::error::{Error, Result};
 use crate::heads::Head;
-use crate::predict::{ModelTagger, Tagger};
+use crate::model::tagger::{ModelTagger, Tagger};
 use crate::process;
+use crate::recipe::Recipe;
 use crate::text::{Entity, Sentence};
+use crate::train::batches::Loader;
+use crate::train::corpus::Corpus;
+use crate::train::optimizer::optimizer;
+use crate::train::run::Run;
+use crate::train::schedule::scheduler;
 
 /// Steps before the clock starts.
 const WARM_UP: usize = 3;
@@ -136,7 +136,7 @@ fn of_length(sentences: &[Sentence], words: usize, count: usize) -> Result<Vec<S
 pub fn train<H: Head>(bench: &Bench) -> Result<Measured> {
     let run = bench.prepare::<H>()?;
     let settings = &run.recipe.train;
-    let loader = Loader::new(Arc::new(run.kitchen(&run.corpus.train, settings.batch)));
+    let loader = Loader::new(Arc::new(run.batcher(&run.corpus.train, settings.batch)));
     let (optimizer, scale) = optimizer(settings);
     let model = run.model(&bench.device.clone().autodiff())?;
     let total = WARM_UP + bench.steps;
@@ -177,9 +177,10 @@ pub fn predict<H: Head>(bench: &Bench) -> Result<Measured> {
         run.corpus.labels.clone(),
     );
     let corpus = &run.corpus;
-    let sentences = match corpus.test.is_empty() {
-        true => &corpus.train,
-        false => &corpus.test,
+    let sentences = if corpus.test.is_empty() {
+        &corpus.train
+    } else {
+        &corpus.test
     };
     let batch = run.recipe.train.batch;
     let wanted = bench.steps * batch;

@@ -4,17 +4,17 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
+use crate::recipe::Recipe;
 use crate::text::Labels;
-use crate::train::recipe::Recipe;
 
 /// What a card says beyond the recipe.
-pub struct Facts<'a> {
+pub struct CardFacts<'a> {
     /// The recipe with every default.
     pub recipe: &'a Recipe,
     /// The entity types.
     pub labels: &'a Labels,
     /// Name, language, licence and source of the corpus, when known.
-    pub corpus: Option<Corpus>,
+    pub corpus: Option<CorpusFacts>,
     /// `metrics.json`.
     pub metrics: &'a Value,
     /// The command that trained it.
@@ -25,7 +25,7 @@ pub struct Facts<'a> {
 
 /// What a card says of the corpus.
 #[derive(Debug, Clone)]
-pub struct Corpus {
+pub struct CorpusFacts {
     /// Its full name.
     pub title: String,
     /// Its language tag.
@@ -37,7 +37,7 @@ pub struct Corpus {
 }
 
 /// The card's text.
-pub fn card(facts: &Facts<'_>) -> String {
+pub fn card(facts: &CardFacts<'_>) -> String {
     let mut text = String::new();
     head(&mut text, facts).expect("writing to a string");
     body(&mut text, facts).expect("writing to a string");
@@ -49,7 +49,7 @@ fn quoted(value: &str) -> String {
     Value::String(value.to_string()).to_string()
 }
 
-fn corpus_name(facts: &Facts<'_>) -> String {
+fn corpus_name(facts: &CardFacts<'_>) -> String {
     match (&facts.recipe.data.corpus, facts.recipe.data.train.first()) {
         (Some(name), _) => name.clone(),
         (None, Some(path)) => path
@@ -60,12 +60,12 @@ fn corpus_name(facts: &Facts<'_>) -> String {
     }
 }
 
-fn head(text: &mut String, facts: &Facts<'_>) -> std::fmt::Result {
+fn head(text: &mut String, facts: &CardFacts<'_>) -> std::fmt::Result {
     let name = corpus_name(facts);
     writeln!(text, "---")?;
     writeln!(text, "library_name: nerzoo")?;
     writeln!(text, "pipeline_tag: token-classification")?;
-    // Corpus and encoder each bring their own; the section on licences names them.
+    // CorpusFacts and encoder each bring their own; the section on licences names them.
     writeln!(text, "license: other")?;
     writeln!(
         text,
@@ -110,7 +110,7 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or(0.0)
 }
 
-fn body(text: &mut String, facts: &Facts<'_>) -> std::fmt::Result {
+fn body(text: &mut String, facts: &CardFacts<'_>) -> std::fmt::Result {
     let recipe = facts.recipe;
     writeln!(text, "# {} on {}\n", recipe.head_name(), corpus_name(facts))?;
     if !recipe.about.is_empty() {
@@ -159,7 +159,7 @@ fn body(text: &mut String, facts: &Facts<'_>) -> std::fmt::Result {
     }
 }
 
-fn scores(text: &mut String, facts: &Facts<'_>) -> std::fmt::Result {
+fn scores(text: &mut String, facts: &CardFacts<'_>) -> std::fmt::Result {
     writeln!(
         text,
         "## Scores\n\n| split | view | precision | recall | F1 | entities |\n|---|---|---|---|---|---|"

@@ -4,21 +4,21 @@ use std::path::Path;
 
 use burn::tensor::Device;
 
-use super::Head;
-use super::bopn::Bopn;
-use super::bundle::Bundle;
-use super::diffusion_ner::DiffusionNer;
-use super::locate_label::LocateLabel;
-use super::seq_ner::SeqNer;
-use super::span_ner::SpanNer;
+use crate::bench::{self, Bench, Measured};
 use crate::error::{Error, Result, nearest};
-use crate::predict::Tagger;
+use crate::heads::Head;
+use crate::heads::bopn::Bopn;
+use crate::heads::bundle::Bundle;
+use crate::heads::diffusion_ner::DiffusionNer;
+use crate::heads::locate_label::LocateLabel;
+use crate::heads::seq_ner::SeqNer;
+use crate::heads::span_ner::SpanNer;
+use crate::model::folder::{self, Knobs};
+use crate::model::tagger::Tagger;
+use crate::recipe::Recipe;
 use crate::text::Sentence;
-use crate::train::bench::{self, Bench, Measured};
+use crate::train::inspect::{Inspection, inspect};
 use crate::train::launch::{Finished, Launch, launch};
-use crate::train::probe::{Probed, probe};
-use crate::train::recipe::Recipe;
-use crate::zoo::bundle::{self, Knobs};
 
 /// A head of the zoo as plain functions.
 pub struct Entry {
@@ -43,11 +43,11 @@ pub struct Entry {
     /// Times prediction.
     pub bench_predict: fn(&Bench) -> Result<Measured>,
     /// One training step and one prediction laid open, for tests.
-    pub probe: fn(&Recipe, &[Sentence], &Device) -> Result<Probed>,
+    pub inspect: fn(&Recipe, &[Sentence], &Device) -> Result<Inspection>,
 }
 
 /// Every head there is.
-pub static ZOO: &[Entry] = &[
+pub static HEADS: &[Entry] = &[
     entry::<SeqNer>(
         "seq_ner",
         "SeqNER of Bundling Learning: tagging with softmax or CRF",
@@ -103,21 +103,21 @@ const fn entry<H: Head>(name: &'static str, paper: &'static str, nested: bool) -
         nested,
         check: |recipe| H::check(&recipe.head_config()?),
         train: launch::<H>,
-        load: |folder, device, knobs| Ok(Box::new(bundle::load::<H>(folder, device, knobs)?)),
+        load: |folder, device, knobs| Ok(Box::new(folder::load::<H>(folder, device, knobs)?)),
         load_checkpoint: |run, device, knobs| {
-            Ok(Box::new(bundle::load_checkpoint::<H>(run, device, knobs)?))
+            Ok(Box::new(folder::load_checkpoint::<H>(run, device, knobs)?))
         },
         bench_train: bench::train::<H>,
         bench_predict: bench::predict::<H>,
-        probe: probe::<H>,
+        inspect: inspect::<H>,
     }
 }
 
 /// The head with this name.
 pub fn find(name: &str) -> Result<&'static Entry> {
     let wanted = |entry: &&Entry| entry.name == name || (entry.id)() == name;
-    ZOO.iter().find(wanted).ok_or_else(|| {
-        let names: Vec<&str> = ZOO.iter().map(|entry| entry.name).collect();
+    HEADS.iter().find(wanted).ok_or_else(|| {
+        let names: Vec<&str> = HEADS.iter().map(|entry| entry.name).collect();
         let hint = match nearest(name, names.iter().copied()) {
             Some(near) => format!("; did you mean {near:?}?"),
             None => ".".into(),
@@ -131,8 +131,8 @@ pub fn find(name: &str) -> Result<&'static Entry> {
 
 /// A model from its folder: a finished one, or a run's best checkpoint. `knobs` replace those it was trained with.
 pub fn load(path: &Path, device: &Device, knobs: &Knobs) -> Result<Box<dyn Tagger>> {
-    let folder = bundle::folder_of(path);
-    let head = bundle::Config::read(&folder)?.head;
+    let folder = folder::folder_of(path);
+    let head = folder::Config::read(&folder)?.head;
     if knobs.contains_key("output") && !head.contains('+') {
         return Err(Error::Config(format!(
             "{} has one head only, {head}; choosing between seq and span is for models that bundle two",
@@ -140,8 +140,9 @@ pub fn load(path: &Path, device: &Device, knobs: &Knobs) -> Result<Box<dyn Tagge
         )));
     }
     let entry = find(&head)?;
-    match folder.join(crate::zoo::manifest::FILE).is_file() {
-        true => (entry.load)(&folder, device, knobs),
-        false => (entry.load_checkpoint)(&folder, device, knobs),
+    if folder.join(crate::model::manifest::FILE).is_file() {
+        (entry.load)(&folder, device, knobs)
+    } else {
+        (entry.load_checkpoint)(&folder, device, knobs)
     }
 }

@@ -9,16 +9,16 @@ use burn::train::TrainStep;
 use super::batches::Loader;
 use super::corpus::Corpus;
 use super::optimizer::optimizer;
-use super::recipe::Recipe;
 use super::run::Run;
 use crate::error::{Error, Result};
 use crate::heads::Head;
 use crate::nn::host;
+use crate::recipe::Recipe;
 use crate::text::{Labels, Mention, Sentence};
 
 /// One training step and one prediction, laid open.
 #[derive(Debug, Clone)]
-pub struct Probed {
+pub struct Inspection {
     /// The loss.
     pub loss: f64,
     /// The gradient of each parameter by its path, frozen ones left out; nothing where none arrived.
@@ -32,7 +32,11 @@ pub struct Probed {
 }
 
 /// Does one step without an update on one batch of the sentences, and predicts them.
-pub fn probe<H: Head>(recipe: &Recipe, sentences: &[Sentence], device: &Device) -> Result<Probed> {
+pub fn inspect<H: Head>(
+    recipe: &Recipe,
+    sentences: &[Sentence],
+    device: &Device,
+) -> Result<Inspection> {
     let corpus = Corpus {
         train: sentences.to_vec(),
         dev: Vec::new(),
@@ -42,7 +46,7 @@ pub fn probe<H: Head>(recipe: &Recipe, sentences: &[Sentence], device: &Device) 
     };
     let run = Run::<H>::prepare(recipe.clone(), recipe.head_config()?, corpus)?;
     let model = run.model(&device.clone().autodiff())?;
-    let loader = Loader::new(std::sync::Arc::new(run.kitchen(sentences, sentences.len())));
+    let loader = Loader::new(std::sync::Arc::new(run.batcher(sentences, sentences.len())));
     let batch = loader.iter().next().and_then(|batch| batch.ok());
     let batch = batch.ok_or_else(|| Error::Training("no sentences to look at".into()))?;
     let pieces = batch.pieces.clone();
@@ -67,7 +71,7 @@ pub fn probe<H: Head>(recipe: &Recipe, sentences: &[Sentence], device: &Device) 
         found: Vec::new(),
     };
     model.visit(&mut reach);
-    Ok(Probed {
+    Ok(Inspection {
         loss: losses[0],
         gradients: reach.found,
         mentions,

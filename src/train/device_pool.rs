@@ -9,15 +9,15 @@ use burn::train::{Learner, TrainOutput};
 use super::batches::{Batch, mix};
 use super::step::Outcome;
 use crate::heads::Head;
-use crate::recognizer::Recognizer;
+use crate::model::recognizer::Recognizer;
 
 /// The devices of a run, the one that holds the weights first.
-pub struct Crew<H: Head> {
+pub struct DevicePool<H: Head> {
     devices: Vec<Device>,
     several: Option<MultiDevicesTrainStep<Recognizer<H>>>,
 }
 
-impl<H: Head> Crew<H> {
+impl<H: Head> DevicePool<H> {
     /// Starts a thread for each of several devices.
     pub fn new(devices: &[Device]) -> Self {
         Self {
@@ -47,14 +47,14 @@ impl<H: Head> Crew<H> {
             let outputs = batches.map(|batch| learner.train_step(batch));
             return Ok(outputs.collect());
         };
-        let mut hands: Vec<Box<dyn DataLoaderIterator<Batch<H::Gold>>>> = Vec::new();
+        let mut loaders: Vec<Box<dyn DataLoaderIterator<Batch<H::Gold>>>> = Vec::new();
         for _ in &self.devices {
-            hands.push(Box::new(Hand(batches.next())));
+            loaders.push(Box::new(SingleBatch(batches.next())));
         }
         let model = learner.model();
         self.wait()?;
         let (outputs, _) = several
-            .step(&mut hands, &model)
+            .step(&mut loaders, &model)
             .map_err(|problem| problem.to_string())?;
         self.wait()?;
         let mut outputs: Vec<TrainOutput<Outcome>> = outputs
@@ -82,9 +82,9 @@ impl<H: Head> Crew<H> {
 }
 
 /// What one device is handed for a step.
-struct Hand<G>(Option<Batch<G>>);
+struct SingleBatch<G>(Option<Batch<G>>);
 
-impl<G> Iterator for Hand<G> {
+impl<G> Iterator for SingleBatch<G> {
     type Item = Result<Batch<G>, DatasetError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -92,7 +92,7 @@ impl<G> Iterator for Hand<G> {
     }
 }
 
-impl<G> DataLoaderIterator<Batch<G>> for Hand<G> {
+impl<G> DataLoaderIterator<Batch<G>> for SingleBatch<G> {
     fn progress(&self) -> Progress {
         Progress::new(0, 1, None)
     }

@@ -1,0 +1,7 @@
+//! A model: an encoder and a head, how it is used, and the folder it is kept in.
+
+pub mod card;
+pub mod folder;
+pub mod manifest;
+pub mod recognizer;
+pub mod tagger;
