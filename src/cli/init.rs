@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::Args;
 
-use super::reading::Reading;
+use super::format::FormatArgs;
 use crate::data::{self, stats::Stats};
 use crate::encoder::load;
 use crate::files::replace;
@@ -34,7 +34,7 @@ pub struct Init {
     #[arg(long, value_name = "ENCODER")]
     encoder: Option<String>,
     #[command(flatten)]
-    reading: Reading,
+    format: FormatArgs,
     /// Where to write the recipe; `-` is standard output.
     #[arg(long, default_value = "recipe.toml", value_name = "FILE")]
     out: PathBuf,
@@ -50,7 +50,7 @@ impl Init {
         if let Some(encoder) = &self.encoder {
             load::config(&load::find(encoder)?)?;
         }
-        let options = self.reading.options();
+        let options = self.format.options();
         let train = data::read_many(&self.train, &options)?;
         for path in self.dev.iter().chain(&self.test) {
             data::read(path, &options)?;
@@ -128,7 +128,7 @@ impl Init {
         if !self.test.is_empty() {
             writeln!(text, "test = {}", paths(&self.test))?;
         }
-        let options = toml::to_string(&self.reading.options())?;
+        let options = toml::to_string(&self.format.options())?;
         if !options.is_empty() {
             let options: Vec<&str> = options.lines().collect();
             writeln!(text, "options = {{ {} }}", options.join(", "))?;

@@ -2,7 +2,7 @@
 
 use burn::tensor::{DType, Device};
 
-use crate::process::caught;
+use crate::process::catch;
 
 /// Devices reached in the same way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,7 +109,7 @@ impl Family {
     pub fn present(&self) -> Vec<Present> {
         let numbered = self.devices().into_iter().enumerate();
         numbered
-            .filter_map(|(number, device)| caught(|| self.ask(number, device)).ok())
+            .filter_map(|(number, device)| catch(|| self.ask(number, device)).ok())
             .collect()
     }
 
@@ -169,7 +169,7 @@ fn reference() -> Device {
 
 #[cfg(any(feature = "vulkan", feature = "wgpu", feature = "cuda"))]
 fn enumerated(kind: burn::tensor::DeviceType) -> Vec<Device> {
-    caught(|| Device::enumerate(kind).into_vec()).unwrap_or_default()
+    catch(|| Device::enumerate(kind).into_vec()).unwrap_or_default()
 }
 
 /// Who a device is.

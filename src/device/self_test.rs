@@ -10,7 +10,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 
 use super::Family;
 use crate::nn::host::floats;
-use crate::process::caught;
+use crate::process::catch;
 
 /// How far results may be apart, relative to the largest number.
 const TOLERANCE: f32 = 1e-4;
@@ -43,8 +43,8 @@ pub fn run(device: &Device) -> Result<Verdict, String> {
         Family::Cpu
     };
     let other = other.devices().remove(0);
-    let found = caught(|| results(device))?;
-    let expected = caught(|| results(&other))?;
+    let found = catch(|| results(device))?;
+    let expected = catch(|| results(&other))?;
     let differences: Vec<(&'static str, f32)> = found
         .into_iter()
         .zip(expected)

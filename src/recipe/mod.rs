@@ -2,6 +2,7 @@
 
 mod check;
 mod read;
+pub mod set;
 
 use std::path::PathBuf;
 
