@@ -11,7 +11,7 @@ use super::reading::Reading;
 use super::sweep::Sweep;
 use super::{Answer, Place, print_json};
 use crate::data::{self, registry};
-use crate::eval::{Counts, readings, threshold};
+use crate::eval::{Counts, evidence, threshold};
 use crate::model::folder;
 use crate::model::tagger::Tagger;
 use crate::registry;
@@ -162,7 +162,7 @@ impl Evaluate {
 
     /// BOPN's table 5. An entity counts for a label only where the sentence has room for a span that says it.
     fn evidence(&self, tagger: &dyn Tagger, sentences: &[Sentence]) -> Result<ExitCode> {
-        let found = tagger.readings(sentences)?;
+        let found = tagger.diagnose(sentences)?.evidence;
         if found.is_empty() {
             bail!(
                 "{} has one kind of evidence only; --offsets is for BOPN",
@@ -171,7 +171,7 @@ impl Evaluate {
         }
         let scored: Vec<(&str, Counts)> = found
             .iter()
-            .map(|reading| (reading.name.as_str(), readings::counts(reading, sentences)))
+            .map(|of| (of.name.as_str(), evidence::counts(of, sentences)))
             .collect();
         if self.json {
             let rows: Vec<serde_json::Value> = scored

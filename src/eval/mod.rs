@@ -6,7 +6,7 @@
 pub mod analysis;
 mod counts;
 pub mod predictions;
-pub mod readings;
+pub mod evidence;
 mod report;
 pub mod threshold;
 

@@ -19,7 +19,7 @@ use super::tagger::ModelTagger;
 use crate::encoder::EncoderConfig;
 use crate::encoder::pieces::WordTokenizer;
 use crate::error::{Error, Result};
-use crate::heads::Head;
+use crate::heads::{Head, settings};
 use crate::text::Labels;
 use crate::train::checkpoints::Checkpoints;
 
@@ -93,9 +93,10 @@ impl Config {
         Ok(config)
     }
 
-    /// The head's knobs.
+    /// The settings of the head, completed and checked.
     pub fn head_config<H: Head>(&self, folder: &Path) -> Result<H::Config> {
-        serde_json::from_value(self.head_config.clone()).map_err(|problem| {
+        let given = self.head_config.as_object().cloned().unwrap_or_default();
+        settings::read(given).map_err(|problem| {
             Error::model_folder(
                 folder.join("config.json"),
                 format!("head_config: {problem}"),
@@ -180,7 +181,7 @@ pub fn load_weights<M: Module>(model: &mut M, path: &Path) -> Result<()> {
     apply(model, SafetensorsStore::from_file(path), path)
 }
 
-/// The same from memory, such as what `zoo::import` makes.
+/// The same from memory, such as weights from `Head::import`.
 pub fn load_weights_from_bytes<M: Module>(model: &mut M, bytes: Vec<u8>) -> Result<()> {
     let store = SafetensorsStore::from_bytes(Some(bytes));
     apply(model, store, Path::new("weights in memory"))

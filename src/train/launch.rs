@@ -72,7 +72,6 @@ pub fn launch<H: Head>(launch: &Launch) -> Result<Finished> {
     refuse_taken(launch)?;
     // Whatever can fail early fails before the folder is claimed.
     let corpus = Corpus::load(&recipe, &launch.roots)?;
-    H::check(&head)?;
     let run = Run::<H>::prepare(recipe, head, corpus)?;
     fs::create_dir_all(&launch.out).map_err(|source| Error::io(&launch.out, source))?;
     let _lock = Lock::take(&launch.out)?;

@@ -12,7 +12,7 @@ use burn::train::{InferenceStep, ItemLazy, TrainOutput, TrainStep};
 
 use super::batches::Batch;
 use crate::eval::Counts;
-use crate::heads::Head;
+use crate::heads::{Count, Detail, Head};
 use crate::model::recognizer::Recognizer;
 use crate::nn::host;
 use crate::text::{Entity, Mention, outermost};
@@ -32,6 +32,8 @@ pub struct Outcome {
     pub counts: Counts,
     /// The same for a bundle's other head, by its name.
     pub other: Option<(String, Counts)>,
+    /// Counts that the head reports, in validation.
+    pub reported: Vec<Count>,
 }
 
 impl ItemLazy for Outcome {
@@ -67,18 +69,19 @@ impl<H: Head> InferenceStep for Recognizer<H> {
     fn step(&self, batch: Batch<H::Gold>) -> Outcome {
         let states = self.states(&batch.pieces, false);
         let loss = self.head.loss(&states, &batch.gold).total;
-        let mentions = self.head.decode(&states);
-        let other = self.head.decode_other(&states).map(|other| {
+        let found = self.head.diagnose(&states, Detail::Summary);
+        let other = found.evidence.into_iter().next().map(|other| {
             let counts = count(&batch.entities, other.mentions, other.nested);
-            (other.head, counts)
+            (other.name, counts)
         });
         Outcome {
             loss: host::floats(loss)[0] as f64,
             unread: None,
             batch: batch.number,
             sentences: batch.sentences.len(),
-            counts: count(&batch.entities, mentions, self.head.nested()),
+            counts: count(&batch.entities, found.mentions, self.head.nested()),
             other,
+            reported: found.counts,
         }
     }
 }

@@ -11,13 +11,15 @@ use nerzoo::encoder::{EncoderConfig, Layers, Pooling, WordStates, load};
 use nerzoo::heads::Head;
 use nerzoo::heads::diffusion_ner::{
     Candidate, Config, Denoised, DiffusionNer, EncodedSentence, Expansion, Features, Gold,
-    GoldEntity, Output, Pair, Preset, Schedule, Source, Target, Trajectory, Variance, candidates,
+    GoldEntity, Output, Pair, Schedule, Source, Target, Trajectory, Variance, candidates,
     choose, entities, matching, noisy, of_matches, sample, signals,
 };
 use nerzoo::model::recognizer::Recognizer;
 use nerzoo::nn::host::floats;
 use nerzoo::text::{Entity, Labels, Sentence};
-use nerzoo::zoo::{bundle, import};
+use nerzoo::heads::diffusion_ner::import::layer_name;
+use nerzoo::heads::settings::{Preset, Settings};
+use nerzoo::model::folder;
 use serde_json::Value;
 
 use super::common::{self, Fixture, agree};
@@ -179,7 +181,7 @@ impl<'a> Model<'a> {
         let transformer = no_dropout(load::config(folder).unwrap());
         let width = transformer.width;
         let config = config(fixture);
-        let imported = import::diffusion_ner(&fixture.under("w.")).unwrap();
+        let imported = DiffusionNer::import(&fixture.under("w.")).unwrap();
         let pooling = serde_json::from_value(fixture.json["pool_type"].clone());
         let pooling: Pooling = pooling.unwrap();
         let mut encoder = EncoderConfig {
@@ -193,7 +195,7 @@ impl<'a> Model<'a> {
         .init(&device);
         load::weights_from_bytes(&mut encoder.transformer, imported.encoder).unwrap();
         let mut head = DiffusionNer::init(&config, width, &labels(fixture), &device);
-        bundle::load_weights_from_bytes(&mut head, imported.head).unwrap();
+        folder::load_weights_from_bytes(&mut head, imported.head).unwrap();
         Self {
             fixture,
             config,
@@ -307,7 +309,7 @@ impl<'a> Model<'a> {
             } else if kind == "in_proj_weight" {
                 own_inputs(&names, stem)
             } else {
-                let ours = import::diffusion_name(stem).expect("a known layer");
+                let ours = layer_name(stem).expect("a known layer");
                 named(&names, &format!("head.{ours}.{kind}"))
             };
             // Every one is a linear layer's weight: [out, in] there, [in, out] here.

@@ -214,7 +214,7 @@ fn around(
 
 #[cfg(test)]
 mod tests {
-    use super::super::config::Preset;
+    use crate::heads::settings::{Preset, Settings};
     use super::*;
     use crate::text::Entity;
 
@@ -289,11 +289,11 @@ mod tests {
         for config in [
             Config {
                 offsets: 0,
-                ..Config::default()
+                ..Config::of(Preset::Paper)
             },
             Config {
                 mode: Mode::None,
-                ..Config::default()
+                ..Config::of(Preset::Paper)
             },
         ] {
             let labels = grid(&config, 6, &[(1, 3), (2, 6)]).concat();

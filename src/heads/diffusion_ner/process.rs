@@ -206,7 +206,7 @@ impl Noise {
 
 #[cfg(test)]
 mod tests {
-    use super::super::config::Preset;
+    use crate::heads::settings::{Preset, Settings};
     use super::*;
 
     #[test]

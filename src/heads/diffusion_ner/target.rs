@@ -126,7 +126,7 @@ pub fn noisy(
 
 #[cfg(test)]
 mod tests {
-    use super::super::config::Preset;
+    use crate::heads::settings::{Preset, Settings};
     use super::*;
     use crate::text::Entity;
 

@@ -127,7 +127,7 @@ fn decay_in_place(config: &Config, all: &mut Vec<Candidate>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::config::Preset;
+    use crate::heads::settings::{Preset, Settings};
     use super::*;
 
     fn candidate(class: usize, start: usize, end: usize, score: f64) -> Candidate {

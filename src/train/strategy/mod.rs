@@ -28,6 +28,7 @@ use super::step::Outcome;
 use crate::error::Error;
 use crate::eval::Counts;
 use crate::heads::Head;
+use crate::heads::diagnosis::add_counts;
 use crate::model::recognizer::Recognizer;
 use crate::process;
 use crate::recipe::Train;
@@ -208,6 +209,7 @@ impl<H: Head> Session<'_, H> {
         let model = self.learner.model().valid();
         let (mut loss, mut counts) = (0.0, Counts::default());
         let mut other: Option<(String, Counts)> = None;
+        let mut reported = Vec::new();
         let total = valid.num_items();
         self.tell_valid(LearnerEvent::StartSplit {
             epoch_number: epoch,
@@ -229,6 +231,7 @@ impl<H: Head> Session<'_, H> {
             if let Some((name, counts)) = outcome.other.clone() {
                 other.get_or_insert((name, Counts::default())).1 += counts;
             }
+            add_counts(&mut reported, outcome.reported.clone());
             iteration += 1;
             self.tell_valid(LearnerEvent::ProcessedItem(TrainingItem::new(
                 outcome,
@@ -241,8 +244,9 @@ impl<H: Head> Session<'_, H> {
             }
         }
         self.tell_valid(LearnerEvent::EndSplit(epoch));
-        if let Some(note) = model.head.note().filter(|_| self.settings.plain) {
-            tracing::info!("epoch {epoch}: {note}");
+        for count in reported.iter().filter(|_| self.settings.plain) {
+            let (name, count, of) = (&count.name, count.count, count.of);
+            tracing::info!("epoch {epoch}: {name}: {count} of {of}");
         }
         self.state.other = other.map(|(name, counts)| (name, counts.f1()));
         (loss / total.max(1) as f64, counts)
