@@ -5,8 +5,8 @@
 
 pub mod analysis;
 mod counts;
-pub mod predictions;
 pub mod evidence;
+pub mod predictions;
 mod report;
 pub mod threshold;
 

@@ -231,7 +231,11 @@ impl Arrays {
         let recurrent = take("weight_hh")?.transposed();
         let (bias, second) = (take("bias_ih")?, take("bias_hh")?);
         let bias = bias.values.iter().zip(second.values);
-        Ok((input, recurrent, bias.map(|(one, other)| one + other).collect()))
+        Ok((
+            input,
+            recurrent,
+            bias.map(|(one, other)| one + other).collect(),
+        ))
     }
 
     /// Fails if any array is left over, because its name is not known.

@@ -5,8 +5,8 @@
 
 use std::fmt::Debug;
 
-use schemars::generate::SchemaSettings;
 use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -28,15 +28,7 @@ pub enum Preset {
 
 /// The settings of a head: everything under `[head]` in a recipe except `name`.
 pub trait Settings:
-    Serialize
-    + DeserializeOwned
-    + JsonSchema
-    + Clone
-    + PartialEq
-    + Debug
-    + Send
-    + Sync
-    + 'static
+    Serialize + DeserializeOwned + JsonSchema + Clone + PartialEq + Debug + Send + Sync + 'static
 {
     /// The presets of this head; the first is the default. A head with more than one has a setting `preset`.
     fn presets() -> &'static [Preset];
@@ -123,12 +115,7 @@ pub fn describe<C: Settings>() -> Vec<Setting> {
 }
 
 /// Appends the settings of one object of a schema. `defaults` are the values of this object by preset.
-fn list(
-    schema: &Value,
-    prefix: &str,
-    defaults: &[(Preset, Value)],
-    settings: &mut Vec<Setting>,
-) {
+fn list(schema: &Value, prefix: &str, defaults: &[(Preset, Value)], settings: &mut Vec<Setting>) {
     let empty = Map::new();
     let properties = schema["properties"].as_object().unwrap_or(&empty);
     for (key, property) in properties {
@@ -231,7 +218,12 @@ pub(super) fn at_least_one(name: &str, value: usize) -> Result<()> {
 
 /// Fails unless a probability is at least 0 and below 1, as dropout has to be.
 pub(super) fn below_one(name: &str, value: f64) -> Result<()> {
-    within(name, value, (0.0..1.0).contains(&value), "at least 0 and below 1")
+    within(
+        name,
+        value,
+        (0.0..1.0).contains(&value),
+        "at least 0 and below 1",
+    )
 }
 
 /// Fails unless a share or threshold is between 0 and 1, both included.
@@ -241,7 +233,12 @@ pub(super) fn up_to_one(name: &str, value: f64) -> Result<()> {
 
 /// Fails unless a weight or exponent is at least 0 and of a sensible size.
 pub(super) fn not_negative(name: &str, value: f64) -> Result<()> {
-    within(name, value, (0.0..1e6).contains(&value), "at least 0 and below 1000000")
+    within(
+        name,
+        value,
+        (0.0..1e6).contains(&value),
+        "at least 0 and below 1000000",
+    )
 }
 
 /// Fails with the range a value has to be in, unless it is.
@@ -259,9 +256,7 @@ mod tests {
 
     use super::*;
 
-    #[derive(
-        Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema,
-    )]
+    #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "lowercase")]
     enum Shape {
         /// All angles equal.
@@ -363,7 +358,10 @@ mod tests {
             (json!({"preset": "papr"}), "did you mean `paper`"),
             (json!({"sizes": [1, "two"]}), "sizes[1]: "),
             (json!({"count": 0}), "count must be at least 1"),
-            (json!({"share": 1.0}), "share = 1 must be at least 0 and below 1"),
+            (
+                json!({"share": 1.0}),
+                "share = 1 must be at least 0 and below 1",
+            ),
         ] {
             let problem = example(given).unwrap_err().to_string();
             assert!(problem.contains(expected), "{problem}");

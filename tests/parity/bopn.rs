@@ -7,17 +7,14 @@ use burn::tensor::{Device, Tensor};
 use nerzoo::encoder::batch::PieceBatch;
 use nerzoo::encoder::pieces::WordTokenizer;
 use nerzoo::encoder::{EncoderConfig, Layers, Pooling, WordStates, load};
-use nerzoo::heads::Head;
-use nerzoo::heads::bopn::{
-    Bopn, Cell, Config, Decoding, Gold, Mode, Offset, Scheme, mentions,
-};
+use nerzoo::heads::bopn::import::PARAMETERS;
+use nerzoo::heads::bopn::{Bopn, Cell, Config, Decoding, Gold, Mode, Offset, Scheme, mentions};
+use nerzoo::heads::import::Layout;
+use nerzoo::heads::{Head, Preset, Settings};
+use nerzoo::model::folder;
 use nerzoo::model::recognizer::Recognizer;
 use nerzoo::nn::host::floats;
 use nerzoo::text::{Entity, Labels, Mention, Sentence};
-use nerzoo::heads::bopn::import::PARAMETERS;
-use nerzoo::heads::Layout;
-use nerzoo::heads::settings::{Preset, Settings};
-use nerzoo::model::folder;
 use serde_json::Value;
 
 use super::common::{self, Fixture, agree};
@@ -213,10 +210,7 @@ impl<'a> Model<'a> {
                 (Some((_, ours, layout)), _) => (format!("head.{ours}"), *layout),
                 (None, Some(inside)) => {
                     let name = renamed(inside).replace("attention.self.", "");
-                    (
-                        format!("encoder.transformer.{name}"),
-                        Layout::Transposed,
-                    )
+                    (format!("encoder.transformer.{name}"), Layout::Transposed)
                 }
                 (None, None) => {
                     assert_eq!(theirs, "bert_encoder.lstm.weight_ih_l0", "{what}");

@@ -8,18 +8,17 @@ use burn::tensor::activation::sigmoid;
 use burn::tensor::{Device, Tensor};
 use nerzoo::encoder::batch::PieceBatch;
 use nerzoo::encoder::{EncoderConfig, Layers, Pooling, WordStates, load};
-use nerzoo::heads::Head;
+use nerzoo::heads::diffusion_ner::import::layer_name;
 use nerzoo::heads::diffusion_ner::{
-    Candidate, Config, Denoised, DiffusionNer, EncodedSentence, Expansion, Features, Gold,
-    GoldEntity, Output, Pair, Schedule, Source, Target, Trajectory, Variance, candidates,
-    choose, entities, matching, noisy, of_matches, sample, signals,
+    Candidate, Config, Denoised, DiffusionNer, Encoded, Expansion, Features, Gold, GoldEntity,
+    Output, Pair, Schedule, Source, Target, Trajectory, Variance, candidates, choose, entities,
+    matching, noisy, of_matches, sample, signals,
 };
+use nerzoo::heads::{Head, Preset, Settings};
+use nerzoo::model::folder;
 use nerzoo::model::recognizer::Recognizer;
 use nerzoo::nn::host::floats;
 use nerzoo::text::{Entity, Labels, Sentence};
-use nerzoo::heads::diffusion_ner::import::layer_name;
-use nerzoo::heads::settings::{Preset, Settings};
-use nerzoo::model::folder;
 use serde_json::Value;
 
 use super::common::{self, Fixture, agree};
@@ -218,7 +217,7 @@ impl<'a> Model<'a> {
         agree(&format!("{what} {name}"), &own, &expected);
     }
 
-    fn plain(&self) -> (DiffusionNer, WordStates, EncodedSentence) {
+    fn plain(&self) -> (DiffusionNer, WordStates, Encoded) {
         let model = self.model.valid();
         let states = model.states(&self.batch, false);
         let encoded = model.head.encode(&states);

@@ -11,19 +11,18 @@ use nerzoo::encoder::features::{FeatureConfig, Over};
 use nerzoo::encoder::pieces::{EncodedSentence, WordTokenizer};
 use nerzoo::encoder::vocabulary::Vocabulary;
 use nerzoo::encoder::{EncoderConfig, Layers, Pooling, load};
-use nerzoo::heads::Head;
+use nerzoo::heads::import::Layout;
+use nerzoo::heads::locate_label::import::{FEATURES, PARAMETERS};
 use nerzoo::heads::locate_label::{
-    Averaging, Borders, Candidate, Config, Gold, LocateLabel, Pair, Sample, View,
-    Weighting, prediction_seeds, suppress,
+    Averaging, Borders, Candidate, Config, Gold, LocateLabel, Pair, Sample, View, Weighting,
+    prediction_seeds, suppress,
 };
+use nerzoo::heads::{Head, Preset, Settings};
+use nerzoo::model::folder;
 use nerzoo::model::recognizer::Recognizer;
 use nerzoo::nn::host::floats;
 use nerzoo::nn::spans::BatchSpan;
 use nerzoo::text::{Entity, Labels, Sentence, Span};
-use nerzoo::heads::Layout;
-use nerzoo::heads::locate_label::import::{FEATURES, PARAMETERS};
-use nerzoo::heads::settings::{Preset, Settings};
-use nerzoo::model::folder;
 use serde_json::Value;
 
 use super::common::{self, Fixture, agree};

@@ -214,8 +214,8 @@ fn around(
 
 #[cfg(test)]
 mod tests {
-    use crate::heads::settings::{Preset, Settings};
     use super::*;
+    use crate::heads::settings::{Preset, Settings};
     use crate::text::Entity;
 
     fn grid(config: &Config, words: usize, entities: &[(usize, usize)]) -> Vec<Vec<i32>> {

@@ -72,9 +72,7 @@ impl<A: Settings, B: Settings> Settings for Config<A, B> {
     fn check(&self) -> Result<()> {
         up_to_one("alpha", self.alpha)?;
         self.seq.check().map_err(|problem| inside("seq", problem))?;
-        self.span
-            .check()
-            .map_err(|problem| inside("span", problem))
+        self.span.check().map_err(|problem| inside("span", problem))
     }
 
     fn fill(mut given: Map<String, Value>) -> Result<Map<String, Value>> {

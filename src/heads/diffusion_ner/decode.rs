@@ -169,8 +169,8 @@ fn mentions(head: &DiffusionNer, candidates: Vec<Candidate>) -> Vec<Mention> {
 
 #[cfg(test)]
 mod tests {
-    use crate::heads::settings::{Preset, Settings};
     use super::*;
+    use crate::heads::settings::{Preset, Settings};
 
     fn candidate(left: usize, right: usize, class: usize, sum: f32) -> Candidate {
         Candidate {

@@ -85,7 +85,9 @@ fn insert(head: &mut Arrays, name: &str, array: Array) -> Result<()> {
         return Ok(());
     }
     let Some(ours) = layer_name(stem) else {
-        return Err(problem(format!("{name} is not a parameter of DiffusionNER")));
+        return Err(problem(format!(
+            "{name} is not a parameter of DiffusionNER"
+        )));
     };
     let is_norm = ours.ends_with("_norm");
     let (end, array) = match (kind, is_norm) {

@@ -29,8 +29,7 @@ mod span_encoder;
 mod target;
 
 pub use config::{
-    Config, Coordinates, Expansion, Features, Initial, Output, Reduction, Rescaling,
-    Variance,
+    Config, Coordinates, Expansion, Features, Initial, Output, Reduction, Rescaling, Variance,
 };
 pub use decode::{Candidate, candidates, choose};
 pub use loss::of_matches;

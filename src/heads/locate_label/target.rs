@@ -146,8 +146,8 @@ fn nearest(span: Span, entities: &[Pair]) -> (f64, Option<Pair>) {
 
 #[cfg(test)]
 mod tests {
-    use crate::heads::settings::{Preset, Settings};
     use super::*;
+    use crate::heads::settings::{Preset, Settings};
     use crate::text::Entity;
 
     fn sentence() -> Sentence {
