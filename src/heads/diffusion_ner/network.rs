@@ -10,8 +10,9 @@ use super::config::{Config, Features, Initial};
 use super::process::{Geometry, Pair, Schedule};
 use super::span_encoder::{Pointer, SpanLayer, TwoLayers};
 use crate::encoder::WordStates;
-use crate::nn::attention::{KeysValues, MASKED, zero_bias};
+use crate::nn::attention::{KeysValues, zero_bias};
 use crate::nn::bilstm::BiLstm;
+use crate::nn::mask::MASKED;
 use crate::nn::rows::indices;
 use crate::text::Labels;
 
