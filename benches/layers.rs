@@ -9,8 +9,8 @@ use burn::tensor::{Device, Distribution, Tensor};
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use nerzoo::encoder::WordStates;
 use nerzoo::encoder::transformer::{Activation, Family, Transformer, TransformerConfig};
-use nerzoo::heads::Head;
 use nerzoo::heads::seq_ner::{Config, Decoder, Gold, SeqNer};
+use nerzoo::heads::{Head, Preset, Settings};
 use nerzoo::nn::bilstm::BiLstm;
 use nerzoo::nn::{fused, rows};
 use nerzoo::recipe::Train;
@@ -182,7 +182,7 @@ fn tagger(criterion: &mut Criterion) {
     for (name, decoder) in [("softmax", Decoder::Softmax), ("crf", Decoder::Crf)] {
         let config = Config {
             decoder,
-            ..Config::default()
+            ..Config::of(Preset::Paper)
         };
         let device = Device::flex().autodiff();
         let head = SeqNer::init(&config, WIDTH, &labels, &device);

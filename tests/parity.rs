@@ -20,10 +20,10 @@ use nerzoo::encoder::batch::PieceBatch;
 use nerzoo::encoder::pieces::{EncodedSentence, WordTokenizer};
 use nerzoo::encoder::transformer::TransformerConfig;
 use nerzoo::encoder::{Encoder, EncoderConfig, Layers, Pooling, WordStates, load};
-use nerzoo::heads::Head;
 use nerzoo::heads::bundle::{Bundle, Output};
 use nerzoo::heads::seq_ner::{self, Combiner, Config, Decoder, SeqNer, combine};
 use nerzoo::heads::span_ner::{self, SpanNer};
+use nerzoo::heads::{Head, Preset, Settings};
 use nerzoo::nn::host::floats;
 use nerzoo::nn::spans::BatchSpan;
 use nerzoo::text::{Entity, Labels, Sentence};
@@ -210,7 +210,7 @@ impl Bundling {
             let config = Config {
                 decoder,
                 dropout: 0.0,
-                ..Config::default()
+                ..Config::of(Preset::Paper)
             };
             let mut head = SeqNer::init(&config, encoder_width(fixture), &labels, &device);
             let weight = fixture.tensor::<2>("w.seq_ffn.weight", &device).transpose();
@@ -440,7 +440,7 @@ impl Bundling {
             .viterbi(emissions.clone(), &self.states.lengths);
         assert_eq!(best, tags(&fixture.json["viterbi_tags"]), "{what} Viterbi");
         let [_, words, kinds] = emissions.dims();
-        let argmax = nerzoo::nn::host::best(&floats(emissions), words, kinds, &self.states.lengths);
+        let argmax = nerzoo::nn::host::argmax_words(&floats(emissions), words, kinds, &self.states.lengths);
         let chosen = if fixture.json["tagger"] == "crf" {
             best
         } else {
@@ -530,7 +530,7 @@ fn span_head(fixture: &Fixture, labels: &Labels, device: &Device) -> SpanNer {
         length_width: fixture.shape("w.len_emb.weight")[1],
         dropout: 0.0,
         output: span_ner::Output::Flat,
-        ..Default::default()
+        ..Settings::of(Preset::Paper)
     };
     let mut head = SpanNer::init(&config, encoder_width(fixture), labels, device);
     let weight = fixture.tensor::<2>("w.span_ffn.weight", device).transpose();

@@ -11,7 +11,7 @@ use super::format::FormatArgs;
 use super::sweep::Sweep;
 use super::{CorpusArgs, DeviceArgs, ModelArgs, print_json};
 use crate::data;
-use crate::eval::{Counts, diagnosis, evaluate};
+use crate::eval::{Counts, evaluate, evidence};
 use crate::model::tagger::Tagger;
 use crate::registry;
 use crate::table::Table;
@@ -94,7 +94,7 @@ impl Evaluate {
             );
         }
         let scored: Vec<(&str, Counts)> = (found.evidence.iter())
-            .map(|evidence| (evidence.name.as_str(), diagnosis::counts(evidence, sentences)))
+            .map(|source| (source.name.as_str(), evidence::counts(source, sentences)))
             .collect();
         if self.json {
             let evidence = scored.iter().map(|(name, counts)| {

@@ -347,6 +347,7 @@ mod tests {
             kind: "integer".into(),
             defaults: vec![(Preset::Paper, Value::from(1))],
             at_inference,
+            score_scale: None,
         }
     }
 

@@ -72,6 +72,7 @@ mod tests {
     use crate::encoder::pieces::{EncodedSentence, WordTokenizer};
     use crate::encoder::{Layers, Pooling, Scratch};
     use crate::heads::bopn::{self, Bopn};
+    use crate::heads::settings::{Preset, Settings};
     use crate::nn::host::floats;
     use crate::text::Sentence;
 
@@ -95,7 +96,7 @@ mod tests {
             features: None,
         };
         let labels = Labels::new(["A", "B", "C"]);
-        let config = bopn::Config::default();
+        let config = bopn::Config::of(Preset::Paper);
         let device = Device::flex();
         let model = Recognizer::<Bopn>::new(&encoder, &config, &labels, &device);
         let prompts = Bopn::prompts(&config, &labels);

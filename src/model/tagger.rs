@@ -8,7 +8,7 @@ use crate::encoder::batch::PieceBatch;
 use crate::encoder::pieces::{EncodedSentence, WordTokenizer};
 use crate::encoder::vocabulary::Lookup;
 use crate::error::Result;
-use crate::heads::{Head, Reading};
+use crate::heads::{Detail, Diagnosis, Head};
 use crate::model::recognizer::Recognizer;
 use crate::text::{Labels, Mention, Sentence};
 
@@ -29,8 +29,8 @@ pub trait Tagger: Send + Sync {
     /// The mentions of each sentence, in order of the sentences.
     fn tag(&self, sentences: &[Sentence]) -> Result<Vec<Vec<Mention>>>;
 
-    /// What each kind of the model's evidence by itself finds; nothing for models with one kind.
-    fn readings(&self, sentences: &[Sentence]) -> Result<Vec<Reading>>;
+    /// The mentions of each sentence together with everything else the head can report about them.
+    fn diagnose(&self, sentences: &[Sentence]) -> Result<Diagnosis>;
 
     /// The entity types it knows.
     fn labels(&self) -> &Labels;
@@ -138,25 +138,11 @@ impl<H: Head> Tagger for ModelTagger<H> {
         Ok(mentions)
     }
 
-    fn readings(&self, sentences: &[Sentence]) -> Result<Vec<Reading>> {
-        let mut all: Vec<Reading> = Vec::new();
+    fn diagnose(&self, sentences: &[Sentence]) -> Result<Diagnosis> {
+        let mut all = Diagnosis::empty(sentences.len());
         self.each_batch(sentences, |batch, pieces| {
-            let readings = self.model.head.readings(&self.model.states(pieces, false));
-            if all.is_empty() {
-                all = readings
-                    .iter()
-                    .map(|reading| Reading {
-                        name: reading.name.clone(),
-                        apart: reading.apart,
-                        mentions: vec![Vec::new(); sentences.len()],
-                    })
-                    .collect();
-            }
-            for (all, reading) in all.iter_mut().zip(readings) {
-                for (index, found) in batch.iter().zip(reading.mentions) {
-                    all.mentions[*index] = found;
-                }
-            }
+            let states = self.model.states(pieces, false);
+            all.insert(batch, self.model.head.diagnose(&states, Detail::Full));
         });
         Ok(all)
     }

@@ -6,8 +6,6 @@ pub mod set;
 
 use std::path::PathBuf;
 
-use read::from_table;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
@@ -15,6 +13,7 @@ use crate::data;
 use crate::encoder::features::FeatureChoice;
 use crate::encoder::{Layers, Pooling, Scratch};
 use crate::error::{Error, Result};
+use crate::heads::settings::{self, Settings};
 
 /// Everything a run depends on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -221,11 +220,15 @@ impl Recipe {
         self.head.get("name").and_then(Value::as_str).unwrap_or("")
     }
 
-    /// The head's knobs.
-    pub fn head_config<C: DeserializeOwned>(&self) -> Result<C> {
-        let mut knobs = self.head.clone();
-        knobs.remove("name");
-        from_table(knobs, "[head]")
+    /// The settings of the head, completed and checked.
+    pub fn head_config<C: Settings>(&self) -> Result<C> {
+        let mut given = self.head.clone();
+        given.remove("name");
+        let read = match serde_json::to_value(given) {
+            Ok(serde_json::Value::Object(given)) => settings::read(given),
+            _ => Err(Error::Config("is not a table of settings".into())),
+        };
+        read.map_err(|problem| Error::Config(format!("[head] {problem}")))
     }
 
     /// The same recipe with every default of the head written out.

@@ -7,7 +7,7 @@ use toml::{Table, Value};
 
 use super::Recipe;
 use super::set::Assignment;
-use crate::error::{Error, Result, nearest};
+use crate::error::{Error, Result, explain, key_problem};
 
 impl Recipe {
     /// Reads a recipe and applies `key=value` overrides such as `train.batch=16`.
@@ -42,33 +42,11 @@ impl Recipe {
 }
 
 /// Deserializes a table; an error names the key and, for a misspelt one, the nearest known key.
-pub(super) fn from_table<T: DeserializeOwned>(table: Table, origin: &str) -> Result<T> {
+fn from_table<T: DeserializeOwned>(table: Table, origin: &str) -> Result<T> {
     serde_path_to_error::deserialize(Value::Table(table)).map_err(|problem| {
-        let key = match problem.path().to_string() {
-            path if path == "." => String::new(),
-            path => format!("{path}: "),
-        };
-        Error::Config(format!(
-            "{origin}: {key}{}",
-            explain(problem.inner().message())
-        ))
+        let found = key_problem(&problem.path().to_string(), problem.inner().message());
+        Error::Config(format!("{origin}: {found}"))
     })
-}
-
-/// Adds the nearest known key to serde's "unknown field `x`, expected one of `a`, `b`".
-fn explain(message: &str) -> String {
-    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    match quoted.split_first() {
-        Some((unknown, known))
-            if message.starts_with("unknown field") || message.starts_with("unknown variant") =>
-        {
-            match nearest(unknown, known.iter().copied()) {
-                Some(near) => format!("{message}; did you mean `{near}`?"),
-                None => message.to_string(),
-            }
-        }
-        _ => message.to_string(),
-    }
 }
 
 #[cfg(test)]

@@ -311,7 +311,7 @@ mod tests {
             lookup: None,
             window: 32,
             overlap: 4,
-            head: Default::default(),
+            head: crate::heads::Settings::of(crate::heads::Preset::Paper),
             labels: Labels::new(["X"]),
             batch: 8,
             bucket: 32,

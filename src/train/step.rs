@@ -12,7 +12,7 @@ use burn::train::{InferenceStep, ItemLazy, TrainOutput, TrainStep};
 
 use super::batches::Batch;
 use crate::eval::Counts;
-use crate::heads::{Count, Detail, Head};
+use crate::heads::{Count, Detail, Head, add_counts};
 use crate::model::recognizer::Recognizer;
 use crate::nn::host;
 use crate::text::{Entity, Mention, outermost};
@@ -66,7 +66,7 @@ impl ValidationSums {
         if let Some((name, counts)) = outcome.other.clone() {
             self.other.get_or_insert((name, Counts::default())).1 += counts;
         }
-        Count::add_all(&mut self.diagnostics, &outcome.diagnostics);
+        add_counts(&mut self.diagnostics, outcome.diagnostics.clone());
     }
 }
 

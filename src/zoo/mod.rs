@@ -1,3 +1,1 @@
-//! Trained models as folders: written whole, checked by hash, described by a card.
-
-pub mod import;
+//! Trained models by name.

@@ -8,16 +8,17 @@ use burn::tensor::activation::sigmoid;
 use burn::tensor::{Device, Tensor};
 use nerzoo::encoder::batch::PieceBatch;
 use nerzoo::encoder::{EncoderConfig, Layers, Pooling, WordStates, load};
-use nerzoo::heads::Head;
+use nerzoo::heads::diffusion_ner::import::layer_name;
 use nerzoo::heads::diffusion_ner::{
-    Candidate, Config, Denoised, DiffusionNer, EncodedSentence, Expansion, Features, Gold,
-    GoldEntity, Output, Pair, Preset, Schedule, Source, Target, Trajectory, Variance, candidates,
-    choose, entities, matching, noisy, of_matches, sample, signals,
+    Candidate, Config, Denoised, DiffusionNer, Encoded, Expansion, Features, Gold, GoldEntity,
+    Output, Pair, Schedule, Source, Target, Trajectory, Variance, candidates, choose, entities,
+    matching, noisy, of_matches, sample, signals,
 };
+use nerzoo::heads::{Head, Preset, Settings};
+use nerzoo::model::folder;
 use nerzoo::model::recognizer::Recognizer;
 use nerzoo::nn::host::floats;
 use nerzoo::text::{Entity, Labels, Sentence};
-use nerzoo::zoo::{bundle, import};
 use serde_json::Value;
 
 use super::common::{self, Fixture, agree};
@@ -179,7 +180,7 @@ impl<'a> Model<'a> {
         let transformer = no_dropout(load::config(folder).unwrap());
         let width = transformer.width;
         let config = config(fixture);
-        let imported = import::diffusion_ner(&fixture.under("w.")).unwrap();
+        let imported = DiffusionNer::import(&fixture.under("w.")).unwrap();
         let pooling = serde_json::from_value(fixture.json["pool_type"].clone());
         let pooling: Pooling = pooling.unwrap();
         let mut encoder = EncoderConfig {
@@ -193,7 +194,7 @@ impl<'a> Model<'a> {
         .init(&device);
         load::weights_from_bytes(&mut encoder.transformer, imported.encoder).unwrap();
         let mut head = DiffusionNer::init(&config, width, &labels(fixture), &device);
-        bundle::load_weights_from_bytes(&mut head, imported.head).unwrap();
+        folder::load_weights_from_bytes(&mut head, imported.head).unwrap();
         Self {
             fixture,
             config,
@@ -216,7 +217,7 @@ impl<'a> Model<'a> {
         agree(&format!("{what} {name}"), &own, &expected);
     }
 
-    fn plain(&self) -> (DiffusionNer, WordStates, EncodedSentence) {
+    fn plain(&self) -> (DiffusionNer, WordStates, Encoded) {
         let model = self.model.valid();
         let states = model.states(&self.batch, false);
         let encoded = model.head.encode(&states);
@@ -307,7 +308,7 @@ impl<'a> Model<'a> {
             } else if kind == "in_proj_weight" {
                 own_inputs(&names, stem)
             } else {
-                let ours = import::diffusion_name(stem).expect("a known layer");
+                let ours = layer_name(stem).expect("a known layer");
                 named(&names, &format!("head.{ours}.{kind}"))
             };
             // Every one is a linear layer's weight: [out, in] there, [in, out] here.

@@ -11,16 +11,18 @@ use nerzoo::encoder::features::{FeatureConfig, Over};
 use nerzoo::encoder::pieces::{EncodedSentence, WordTokenizer};
 use nerzoo::encoder::vocabulary::Vocabulary;
 use nerzoo::encoder::{EncoderConfig, Layers, Pooling, load};
-use nerzoo::heads::Head;
+use nerzoo::heads::import::Layout;
+use nerzoo::heads::locate_label::import::{FEATURES, PARAMETERS};
 use nerzoo::heads::locate_label::{
-    Averaging, Borders, Candidate, Config, Gold, LocateLabel, Pair, Preset, Sample, View,
-    Weighting, prediction_seeds, suppress,
+    Averaging, Borders, Candidate, Config, Gold, LocateLabel, Pair, Sample, View, Weighting,
+    prediction_seeds, suppress,
 };
+use nerzoo::heads::{Head, Preset, Settings};
+use nerzoo::model::folder;
 use nerzoo::model::recognizer::Recognizer;
 use nerzoo::nn::host::floats;
 use nerzoo::nn::spans::BatchSpan;
 use nerzoo::text::{Entity, Labels, Sentence, Span};
-use nerzoo::zoo::{bundle, import};
 use serde_json::Value;
 
 use super::common::{self, Fixture, agree};
@@ -74,13 +76,13 @@ impl<'a> Reference<'a> {
             context: 1,
             features: Some(features(fixture)),
         };
-        let (imported, features) = import::locate_label(&fixture.under("w.")).unwrap();
+        let imported = LocateLabel::import(&fixture.under("w.")).unwrap();
         let mut encoder = encoder_config.init(&device);
         load::weights_from_bytes(&mut encoder.transformer, imported.encoder).unwrap();
         let own = encoder.features.as_mut().unwrap();
-        bundle::load_weights_from_bytes(own, features).unwrap();
+        folder::load_weights_from_bytes(own, imported.features.unwrap()).unwrap();
         let mut head = LocateLabel::init(&config, encoder_config.width(), &labels, &device);
-        bundle::load_weights_from_bytes(&mut head, imported.head).unwrap();
+        folder::load_weights_from_bytes(&mut head, imported.head).unwrap();
         let sentences = sentences(fixture);
         let encoded = pieces.encode_with(&sentences, true);
         let rows: Vec<&EncodedSentence> = encoded.iter().collect();
@@ -264,8 +266,8 @@ impl<'a> Reference<'a> {
         let device = self.model.device();
         let width = self.model.head.classifier.outer.weight.dims()[0];
         let mut head = LocateLabel::init(config, width, &self.labels, &device);
-        let (imported, _) = import::locate_label(&self.fixture.under("w.")).unwrap();
-        bundle::load_weights_from_bytes(&mut head, imported.head).unwrap();
+        let imported = LocateLabel::import(&self.fixture.under("w.")).unwrap();
+        folder::load_weights_from_bytes(&mut head, imported.head).unwrap();
         head
     }
 
@@ -297,8 +299,8 @@ impl<'a> Reference<'a> {
             let expected = self.fixture.floats(&name);
             let shape = self.fixture.shape(&name);
             let what = format!("{what} gradient of {theirs}");
-            let heads = import::LOCATE_LABEL.iter().map(|known| ("head", known));
-            let features = import::LOCATE_LABEL_FEATURES.iter();
+            let heads = PARAMETERS.iter().map(|known| ("head", known));
+            let features = FEATURES.iter();
             let features = features.map(|known| ("encoder.features", known));
             let known = heads
                 .chain(features)
@@ -307,7 +309,7 @@ impl<'a> Reference<'a> {
                 (Some((part, (_, ours, layout))), _) => (format!("{part}.{ours}"), *layout),
                 (None, Some(inside)) => (
                     format!("encoder.transformer.{}", renamed(inside)),
-                    import::Layout::Transposed,
+                    Layout::Transposed,
                 ),
                 (None, None) => {
                     check_gates(&names, &theirs, &expected, &shape, &what);
@@ -316,8 +318,8 @@ impl<'a> Reference<'a> {
             };
             let (own_shape, gradient) = &names.found[&ours];
             let expected = match layout {
-                import::Layout::Same => expected,
-                import::Layout::Transposed => transposed(&expected, own_shape),
+                Layout::Same => expected,
+                Layout::Transposed => transposed(&expected, own_shape),
             };
             agree(&what, gradient, &expected);
         }

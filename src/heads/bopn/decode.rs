@@ -6,7 +6,7 @@ use super::config::Decoding;
 use super::network::{Bopn, Encoded};
 use super::target::{Offset, Scheme};
 use crate::encoder::WordStates;
-use crate::heads::Reading;
+use crate::heads::{Detail, Diagnosis, Evidence};
 use crate::nn::host;
 use crate::text::{Entity, Mention, Span};
 
@@ -40,21 +40,41 @@ impl Cell {
     }
 }
 
+/// The labelled cells of one sentence, and its length in words.
+type SentenceCells = (usize, Vec<Cell>);
+
 /// The mentions of each sentence.
 pub fn decode(head: &Bopn, states: &WordStates) -> Vec<Vec<Mention>> {
-    grids(head, states)
-        .into_iter()
-        .map(|(length, cells)| read(head, head.decoding, length, &cells))
+    with_decoding(head, &grids(head, states))
+}
+
+/// The mentions of each sentence; in full detail also those of every offset label.
+pub fn diagnose(head: &Bopn, states: &WordStates, detail: Detail) -> Diagnosis {
+    let grids = grids(head, states);
+    Diagnosis {
+        mentions: with_decoding(head, &grids),
+        evidence: match detail {
+            Detail::Summary => Vec::new(),
+            Detail::Full => evidence(head, &grids),
+        },
+        counts: Vec::new(),
+    }
+}
+
+fn with_decoding(head: &Bopn, grids: &[SentenceCells]) -> Vec<Vec<Mention>> {
+    grids
+        .iter()
+        .map(|(length, cells)| read(head, head.decoding, *length, cells))
         .collect()
 }
 
-/// What each offset label by itself points to, then all together, then what the paper's two rules and the authors'
-/// votes leave of it.
-pub fn readings(head: &Bopn, states: &WordStates) -> Vec<Reading> {
-    let grids = grids(head, states);
-    let reading = |name: &str, apart, decoding, keep: &dyn Fn(&Cell) -> bool| Reading {
+/// The mentions that each offset label alone points to, then those of all labels together, then those that remain under
+/// the two rules of the paper and under the authors' votes.
+fn evidence(head: &Bopn, grids: &[SentenceCells]) -> Vec<Evidence> {
+    let evidence = |name: &str, offset, decoding, keep: &dyn Fn(&Cell) -> bool| Evidence {
         name: name.to_string(),
-        apart,
+        nested: true,
+        offset,
         mentions: grids
             .iter()
             .map(|(length, cells)| {
@@ -66,15 +86,15 @@ pub fn readings(head: &Bopn, states: &WordStates) -> Vec<Reading> {
     let mut labels = head.scheme.list();
     labels.retain(|offset| *offset != Offset::Out);
     labels.sort_by_key(|offset| matches!(offset, Offset::End(_)));
-    let mut all: Vec<Reading> = labels
+    let mut all: Vec<Evidence> = labels
         .into_iter()
         .map(|offset| {
-            let (name, apart) = match offset {
+            let (name, by) = match offset {
                 Offset::Start(by) => (format!("{by:+}S"), [by, 0]),
                 Offset::End(by) => (format!("{by:+}E"), [0, by]),
                 _ => ("0".to_string(), [0, 0]),
             };
-            reading(&name, apart, Decoding::All, &|cell| cell.offset == offset)
+            evidence(&name, by, Decoding::All, &|cell| cell.offset == offset)
         })
         .collect();
     for (name, decoding) in [
@@ -82,13 +102,13 @@ pub fn readings(head: &Bopn, states: &WordStates) -> Vec<Reading> {
         ("rules", Decoding::Rules),
         ("votes", Decoding::Votes),
     ] {
-        all.push(reading(name, [0, 0], decoding, &|_| true));
+        all.push(evidence(name, [0, 0], decoding, &|_| true));
     }
     all
 }
 
-/// Length and speaking cells of each sentence.
-fn grids(head: &Bopn, states: &WordStates) -> Vec<(usize, Vec<Cell>)> {
+/// The labelled cells of each sentence of a batch.
+fn grids(head: &Bopn, states: &WordStates) -> Vec<SentenceCells> {
     let parts = head.encode(states).parts();
     let of = |part: &Encoded| {
         let logits = head.logits(part).permute([0, 2, 3, 4, 1]);
@@ -278,9 +298,10 @@ fn in_order(
 
 #[cfg(test)]
 mod tests {
-    use super::super::config::{Config, Labelling, Mode, Preset};
+    use super::super::config::{Config, Labelling, Mode};
     use super::super::target::Gold;
     use super::*;
+    use crate::heads::settings::{Preset, Settings};
     use crate::text::{Labels, Sentence};
     use proptest::prelude::*;
 

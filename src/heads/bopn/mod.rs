@@ -21,11 +21,12 @@
 mod config;
 mod convolution;
 mod decode;
+pub mod import;
 mod loss;
 mod network;
 mod target;
 
-pub use config::{Config, Decoding, Labelling, Mode, Preset};
+pub use config::{Config, Decoding, Labelling, Mode};
 pub use convolution::Convolutions;
 pub use decode::{Cell, Found, mentions};
 pub use network::{Bopn, Encoded, TypeNorm};
@@ -33,8 +34,9 @@ pub use target::{Gold, Offset, Scheme};
 
 use burn::tensor::{Device, Tensor};
 
-use super::{Head, Losses, Reading};
+use super::{Detail, Diagnosis, Head, Imported, Losses};
 use crate::encoder::WordStates;
+use crate::error::Result;
 use crate::text::{Labels, Mention, Sentence};
 
 impl Head for Bopn {
@@ -73,7 +75,11 @@ impl Head for Bopn {
         decode::decode(self, states)
     }
 
-    fn readings(&self, states: &WordStates) -> Vec<Reading> {
-        decode::readings(self, states)
+    fn diagnose(&self, states: &WordStates, detail: Detail) -> Diagnosis {
+        decode::diagnose(self, states, detail)
+    }
+
+    fn import(weights: &[u8]) -> Result<Imported> {
+        import::import(weights)
     }
 }

@@ -214,8 +214,8 @@ fn around(
 
 #[cfg(test)]
 mod tests {
-    use super::super::config::Preset;
     use super::*;
+    use crate::heads::settings::{Preset, Settings};
     use crate::text::Entity;
 
     fn grid(config: &Config, words: usize, entities: &[(usize, usize)]) -> Vec<Vec<i32>> {
@@ -289,11 +289,11 @@ mod tests {
         for config in [
             Config {
                 offsets: 0,
-                ..Config::default()
+                ..Config::of(Preset::Paper)
             },
             Config {
                 mode: Mode::None,
-                ..Config::default()
+                ..Config::of(Preset::Paper)
             },
         ] {
             let labels = grid(&config, 6, &[(1, 3), (2, 6)]).concat();

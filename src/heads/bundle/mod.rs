@@ -9,16 +9,19 @@
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use super::{Head, Losses, Reading};
+use super::settings::{Preset, Settings, to_map, up_to_one};
+use super::{Detail, Diagnosis, Evidence, Head, Losses};
 use crate::encoder::WordStates;
 use crate::error::{Error, Result};
 use crate::text::{Labels, Mention, Sentence};
 
-/// Which of the two heads answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// Which of the two heads gives the mentions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Output {
     /// The tagger.
@@ -28,33 +31,79 @@ pub enum Output {
     Span,
 }
 
-/// The knobs of a bundle: its own and those of the two heads.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// The settings of a bundle and of its two heads.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
-    default,
-    bound = "A: Serialize + DeserializeOwned + Default, B: Serialize + DeserializeOwned + Default"
+    bound = "A: Serialize + DeserializeOwned, B: Serialize + DeserializeOwned"
 )]
+#[schemars(bound = "A: JsonSchema, B: JsonSchema")]
 pub struct Config<A, B> {
-    /// Weight of the tagger's loss; the span model's has the rest.
+    /// Weight of the tagger's loss; the span model's loss has the weight 1 − alpha.
     pub alpha: f64,
-    /// `span` or `seq`: which head answers.
+    /// Which head gives the mentions: the tagger (seq) or the span model (span).
+    #[schemars(extend("inference" = true))]
     pub output: Output,
-    /// The tagger's knobs.
+    /// Settings of the tagger.
     pub seq: A,
-    /// The span model's knobs.
+    /// Settings of the span model.
     pub span: B,
 }
 
-impl<A: Default, B: Default> Default for Config<A, B> {
-    fn default() -> Self {
+impl<A: Settings, B: Settings> Settings for Config<A, B> {
+    /// Presets of the parts; each part has its own setting `preset`.
+    fn presets() -> &'static [Preset] {
+        if A::presets().len() > B::presets().len() {
+            A::presets()
+        } else {
+            B::presets()
+        }
+    }
+
+    fn of(preset: Preset) -> Self {
         Self {
             alpha: 0.1,
             output: Output::Span,
-            seq: A::default(),
-            span: B::default(),
+            seq: A::of(preset),
+            span: B::of(preset),
         }
     }
+
+    fn check(&self) -> Result<()> {
+        up_to_one("alpha", self.alpha)?;
+        self.seq.check().map_err(|problem| inside("seq", problem))?;
+        self.span.check().map_err(|problem| inside("span", problem))
+    }
+
+    fn fill(mut given: Map<String, Value>) -> Result<Map<String, Value>> {
+        let seq = fill_part::<A>("seq", given.remove("seq"))?;
+        let span = fill_part::<B>("span", given.remove("span"))?;
+        let mut all = to_map(&Self::of(Preset::default()));
+        all.extend(given);
+        all.insert("seq".into(), seq);
+        all.insert("span".into(), span);
+        Ok(all)
+    }
+}
+
+/// The completed settings of a part of a bundle.
+fn fill_part<C: Settings>(key: &str, given: Option<Value>) -> Result<Value> {
+    let given = match given {
+        Some(Value::Object(given)) => given,
+        None => Map::new(),
+        Some(other) => {
+            return Err(Error::Config(format!(
+                "{key} = {other} must be a table of settings"
+            )));
+        }
+    };
+    let filled = C::fill(given).map_err(|problem| inside(key, problem))?;
+    Ok(Value::Object(filled))
+}
+
+/// A problem with a part's setting, named by its path in the bundle.
+fn inside(key: &str, problem: Error) -> Error {
+    Error::Config(format!("{key}.{problem}"))
 }
 
 /// A tagger `A` and a span model `B` on one encoder.
@@ -109,17 +158,6 @@ impl<A: Head, B: Head> Head for Bundle<A, B> {
 
     fn name() -> String {
         format!("{}+{}", A::name(), B::name())
-    }
-
-    fn check(config: &Self::Config) -> Result<()> {
-        if !(0.0..=1.0).contains(&config.alpha) {
-            let alpha = config.alpha;
-            return Err(Error::Config(format!(
-                "[head] alpha = {alpha}: it lies between 0 and 1"
-            )));
-        }
-        A::check(&config.seq)?;
-        B::check(&config.span)
     }
 
     fn fits(config: &Self::Config, width: usize) -> Result<()> {
@@ -183,37 +221,80 @@ impl<A: Head, B: Head> Head for Bundle<A, B> {
         }
     }
 
-    fn readings(&self, states: &WordStates) -> Vec<Reading> {
-        self.span.readings(&self.span_states(states))
-    }
-
-    fn decode_other(&self, states: &WordStates) -> Option<Other> {
-        Some(match self.output {
-            Output::Seq => Other {
-                head: B::name(),
-                nested: self.span.nested(),
-                mentions: self.span.decode(&self.span_states(states)),
-            },
-            Output::Span => Other {
-                head: A::name(),
-                nested: self.seq.nested(),
-                mentions: self.seq.decode(&self.seq_states(states)),
-            },
-        })
-    }
-
-    fn note(&self) -> Option<String> {
-        self.span.note().or_else(|| self.seq.note())
+    fn diagnose(&self, states: &WordStates, detail: Detail) -> Diagnosis {
+        let seq = self.seq.diagnose(&self.seq_states(states), detail);
+        let span = self.span.diagnose(&self.span_states(states), detail);
+        let (output, other, name, nested) = match self.output {
+            Output::Seq => (seq, span, B::name(), self.span.nested()),
+            Output::Span => (span, seq, A::name(), self.seq.nested()),
+        };
+        let other_mentions = Evidence {
+            name,
+            nested,
+            offset: [0, 0],
+            mentions: other.mentions,
+        };
+        Diagnosis {
+            mentions: output.mentions,
+            evidence: [vec![other_mentions], output.evidence, other.evidence].concat(),
+            counts: [output.counts, other.counts].concat(),
+        }
     }
 }
 
-/// What the head that does not answer would have said.
-#[derive(Debug, Clone)]
-pub struct Other {
-    /// Its name.
-    pub head: String,
-    /// True when it may nest.
-    pub nested: bool,
-    /// Its mentions.
-    pub mentions: Vec<Vec<Mention>>,
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::settings::{describe, read};
+    use super::*;
+    use crate::heads::{bopn, seq_ner};
+
+    type Both = Config<seq_ner::Config, bopn::Config>;
+
+    fn both(given: Value) -> Result<Both> {
+        read(given.as_object().unwrap().clone())
+    }
+
+    #[test]
+    fn each_part_is_completed_from_its_own_preset() {
+        let found = both(json!({"span": {"preset": "released", "offsets": 1}})).unwrap();
+        let span = bopn::Config {
+            offsets: 1,
+            ..bopn::Config::of(Preset::Released)
+        };
+        let expected = Both {
+            span,
+            ..Both::of(Preset::Paper)
+        };
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn errors_name_the_part() {
+        for (given, expected) in [
+            (json!({"seq": {"dropout": 1.5}}), "seq.dropout = 1.5 must"),
+            (json!({"span": {"ofsets": 1}}), "span.ofsets: "),
+            (json!({"span": {"ofsets": 1}}), "did you mean `offsets`"),
+            (json!({"span": 3}), "span = 3 must be a table"),
+            (json!({"alpha": 2.0}), "alpha = 2 must be between 0 and 1"),
+        ] {
+            let problem = both(given).unwrap_err().to_string();
+            assert!(problem.contains(expected), "{problem}");
+        }
+    }
+
+    #[test]
+    fn settings_of_the_parts_are_described_with_their_path() {
+        let found = describe::<Both>();
+        let setting = |name: &str| {
+            let mut matching = found.iter().filter(|setting| setting.name == name);
+            matching.next().unwrap()
+        };
+        assert_eq!(setting("seq.decoder").kind, "softmax | crf");
+        assert!(setting("span.decode").at_inference);
+        let defaults = [(Preset::Paper, json!(3)), (Preset::Released, json!(2))];
+        assert_eq!(setting("span.convolutions").defaults, defaults);
+        assert!(found.iter().all(|setting| !setting.doc.is_empty()));
+    }
 }

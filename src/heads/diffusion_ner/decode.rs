@@ -1,7 +1,5 @@
 //! Denoised spans to mentions.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use burn::tensor::Tensor;
 use burn::tensor::activation::{sigmoid, softmax};
 
@@ -9,6 +7,7 @@ use super::config::{Config, Output};
 use super::network::DiffusionNer;
 use super::sample::{Seeded, Trajectory, sample};
 use crate::encoder::WordStates;
+use crate::heads::{Count, Diagnosis};
 use crate::nn::host::floats;
 use crate::text::{Entity, Mention, Span};
 
@@ -27,23 +26,37 @@ pub struct Candidate {
     pub sum: f32,
 }
 
-/// The mentions of each sentence.
-pub fn decode(head: &DiffusionNer, states: &WordStates) -> Vec<Vec<Mention>> {
+/// The mentions of each sentence, and how many of the denoised spans became candidates.
+pub fn diagnose(head: &DiffusionNer, states: &WordStates) -> Diagnosis {
     let encoded = head.encode(states);
     let mut noise = Seeded::new(head.config.seed, &encoded.lengths);
     let trajectory = sample(head, &encoded, &mut noise);
-    candidates(&trajectory)
-        .into_iter()
-        .zip(&encoded.lengths)
-        .map(|(candidates, length)| {
-            if *length == 0 {
-                return Vec::new();
-            }
-            head.tally
-                .add(head.config.spans, &candidates, head.config.threshold as f32);
-            mentions(head, choose(&head.config, candidates))
-        })
-        .collect()
+    let threshold = head.config.threshold as f32;
+    let (mut spans, mut typed, mut passed) = (0, 0, 0);
+    let mut all = Vec::with_capacity(encoded.lengths.len());
+    for (candidates, length) in candidates(&trajectory).into_iter().zip(&encoded.lengths) {
+        if *length == 0 {
+            all.push(Vec::new());
+            continue;
+        }
+        spans += head.config.spans as u64;
+        typed += candidates.len() as u64;
+        passed += candidates.iter().filter(|c| c.sum > threshold).count() as u64;
+        all.push(mentions(head, choose(&head.config, candidates)));
+    }
+    let count = |name: &str, count, of| Count {
+        name: name.to_string(),
+        count,
+        of,
+    };
+    Diagnosis {
+        mentions: all,
+        evidence: Vec::new(),
+        counts: vec![
+            count("denoised spans with a type", typed, spans),
+            count("typed spans above the threshold", passed, typed),
+        ],
+    }
 }
 
 /// Every span with a type and its boundaries in order, sentence by sentence.
@@ -154,48 +167,10 @@ fn mentions(head: &DiffusionNer, candidates: Vec<Candidate>) -> Vec<Mention> {
     mentions
 }
 
-/// What became of the spans since somebody last asked.
-#[derive(Debug, Default)]
-pub struct Tally {
-    spans: AtomicU64,
-    typed: AtomicU64,
-    passed: AtomicU64,
-    /// The highest sum so far, in millionths.
-    highest: AtomicU64,
-}
-
-impl Tally {
-    fn add(&self, spans: usize, candidates: &[Candidate], threshold: f32) {
-        let passed = candidates.iter().filter(|c| c.sum > threshold).count();
-        let highest = candidates.iter().fold(0f32, |high, c| high.max(c.sum));
-        self.spans.fetch_add(spans as u64, Ordering::Relaxed);
-        self.typed
-            .fetch_add(candidates.len() as u64, Ordering::Relaxed);
-        self.passed.fetch_add(passed as u64, Ordering::Relaxed);
-        self.highest
-            .fetch_max((highest * 1e6) as u64, Ordering::Relaxed);
-    }
-
-    /// A sentence about it, and a fresh start; nothing when no span was denoised.
-    pub fn take(&self, threshold: f64) -> Option<String> {
-        let take = |count: &AtomicU64| count.swap(0, Ordering::Relaxed);
-        let [spans, typed, passed, highest] =
-            [&self.spans, &self.typed, &self.passed, &self.highest].map(take);
-        (spans > 0).then(|| {
-            format!(
-                "{spans} denoised spans: {typed} with a type, {passed} of them above the threshold {threshold}, {} \
-                 below; the highest sum is {:.3}",
-                typed - passed,
-                highest as f64 / 1e6
-            )
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::config::Preset;
     use super::*;
+    use crate::heads::settings::{Preset, Settings};
 
     fn candidate(left: usize, right: usize, class: usize, sum: f32) -> Candidate {
         Candidate {

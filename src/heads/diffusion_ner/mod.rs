@@ -19,6 +19,7 @@
 
 mod config;
 mod decode;
+pub mod import;
 mod loss;
 mod matching;
 mod network;
@@ -28,10 +29,9 @@ mod span_encoder;
 mod target;
 
 pub use config::{
-    Config, Coordinates, Expansion, Features, Initial, Output, Preset, Reduction, Rescaling,
-    Variance,
+    Config, Coordinates, Expansion, Features, Initial, Output, Reduction, Rescaling, Variance,
 };
-pub use decode::{Candidate, Tally, candidates, choose};
+pub use decode::{Candidate, candidates, choose};
 pub use loss::of_matches;
 pub use matching::{Match, matching};
 pub use network::{Denoised, DiffusionNer, Encoded, Ends};
@@ -42,7 +42,7 @@ pub use target::{Gold, GoldEntity, Target, entities, noisy, signals};
 
 use burn::tensor::Device;
 
-use super::{Head, Losses};
+use super::{Detail, Diagnosis, Head, Imported, Losses};
 use crate::encoder::WordStates;
 use crate::error::{Error, Result};
 use crate::text::{Labels, Mention, Sentence};
@@ -83,10 +83,14 @@ impl Head for DiffusionNer {
     }
 
     fn decode(&self, states: &WordStates) -> Vec<Vec<Mention>> {
-        decode::decode(self, states)
+        decode::diagnose(self, states).mentions
     }
 
-    fn note(&self) -> Option<String> {
-        self.tally.take(self.config.threshold)
+    fn diagnose(&self, states: &WordStates, _: Detail) -> Diagnosis {
+        decode::diagnose(self, states)
+    }
+
+    fn import(weights: &[u8]) -> Result<Imported> {
+        import::import(weights)
     }
 }

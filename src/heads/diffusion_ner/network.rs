@@ -7,12 +7,12 @@ use burn::nn::{Dropout, DropoutConfig, Linear};
 use burn::tensor::{Device, Tensor, TensorData};
 
 use super::config::{Config, Features, Initial};
-use super::decode::Tally;
 use super::process::{Geometry, Pair, Schedule};
 use super::span_encoder::{Pointer, SpanLayer, TwoLayers};
 use crate::encoder::WordStates;
-use crate::nn::attention::{KeysValues, MASKED, zero_bias};
+use crate::nn::attention::{KeysValues, zero_bias};
 use crate::nn::bilstm::BiLstm;
+use crate::nn::mask::MASKED;
 use crate::nn::rows::indices;
 use crate::text::Labels;
 
@@ -44,8 +44,6 @@ pub struct DiffusionNer {
     pub(super) schedule: Arc<Schedule>,
     #[module(skip)]
     pub(super) labels: Labels,
-    #[module(skip)]
-    pub(super) tally: Arc<Tally>,
 }
 
 /// A span from its two end words.
@@ -90,7 +88,7 @@ pub struct Denoised {
 impl DiffusionNer {
     pub(super) fn new(config: &Config, width: usize, labels: &Labels, device: &Device) -> Self {
         let weights = match config.initial {
-            Initial::Even => Initializer::KaimingUniform {
+            Initial::Uniform => Initializer::KaimingUniform {
                 gain: 1.0 / 3f64.sqrt(),
                 fan_out_only: false,
             },
@@ -130,7 +128,6 @@ impl DiffusionNer {
             schedule: Arc::new(Schedule::new(config.variance, config.timesteps)),
             config: config.clone(),
             labels: labels.clone(),
-            tally: Arc::default(),
         }
     }
 

@@ -206,8 +206,8 @@ impl Noise {
 
 #[cfg(test)]
 mod tests {
-    use super::super::config::Preset;
     use super::*;
+    use crate::heads::settings::{Preset, Settings};
 
     #[test]
     fn steps_end_before_the_first_timestep() {

@@ -126,8 +126,8 @@ pub fn noisy(
 
 #[cfg(test)]
 mod tests {
-    use super::super::config::Preset;
     use super::*;
+    use crate::heads::settings::{Preset, Settings};
     use crate::text::Entity;
 
     fn sentence() -> Sentence {

@@ -21,6 +21,7 @@
 
 mod config;
 mod decode;
+pub mod import;
 mod loss;
 mod network;
 mod seeds;
@@ -29,7 +30,7 @@ mod target;
 
 pub use config::{
     Averaging, ClassifierLoss, Config, Crossing, Duplicates, FilterScores, Illegal, Offsets,
-    Preset, Rounding, SoftNms, Weighting,
+    Rounding, SoftNms, Weighting,
 };
 pub use decode::candidates;
 pub use network::{Borders, LocateLabel, Scorer, View};
@@ -39,8 +40,9 @@ pub use target::{Gold, Pair, Sample};
 
 use burn::tensor::Device;
 
-use super::{Head, Losses};
+use super::{Head, Imported, Losses};
 use crate::encoder::WordStates;
+use crate::error::Result;
 use crate::text::{Labels, Mention, Sentence};
 
 impl Head for LocateLabel {
@@ -69,5 +71,9 @@ impl Head for LocateLabel {
 
     fn decode(&self, states: &WordStates) -> Vec<Vec<Mention>> {
         decode::decode(self, states)
+    }
+
+    fn import(weights: &[u8]) -> Result<Imported> {
+        import::import(weights)
     }
 }

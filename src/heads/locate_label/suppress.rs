@@ -127,8 +127,8 @@ fn decay_in_place(config: &Config, all: &mut Vec<Candidate>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::config::Preset;
     use super::*;
+    use crate::heads::settings::{Preset, Settings};
 
     fn candidate(class: usize, start: usize, end: usize, score: f64) -> Candidate {
         Candidate {

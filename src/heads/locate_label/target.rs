@@ -146,8 +146,8 @@ fn nearest(span: Span, entities: &[Pair]) -> (f64, Option<Pair>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::config::Preset;
     use super::*;
+    use crate::heads::settings::{Preset, Settings};
     use crate::text::Entity;
 
     fn sentence() -> Sentence {
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn seeds_are_paired_and_weighed() {
-        let config = Config::default();
+        let config = Config::of(Preset::Paper);
         let labels = Labels::new(["A", "B"]);
         let gold = Gold::new(&config, &labels, &[&sentence(), &Sentence::default()], 3);
         let positives: Vec<&Sample> = gold.samples.iter().filter(|s| s.positive).collect();

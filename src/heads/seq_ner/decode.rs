@@ -16,7 +16,7 @@ pub fn decode(head: &SeqNer, states: &WordStates) -> Vec<Vec<Mention>> {
         None => {
             let probabilities = host::floats(softmax(emissions, 2));
             (
-                host::best(&probabilities, words, kinds, &states.lengths),
+                host::argmax_words(&probabilities, words, kinds, &states.lengths),
                 probabilities,
             )
         }

@@ -27,9 +27,8 @@ pub use target::{Gold, tags};
 
 use burn::tensor::Device;
 
-use super::{Head, Losses, probability};
+use super::{Head, Losses};
 use crate::encoder::WordStates;
-use crate::error::Result;
 use crate::text::{Labels, Mention, Sentence};
 
 impl Head for SeqNer {
@@ -38,11 +37,6 @@ impl Head for SeqNer {
 
     fn name() -> String {
         "seq_ner".into()
-    }
-
-    fn check(config: &Config) -> Result<()> {
-        probability("dropout", config.dropout)?;
-        probability("word_dropout", config.word_dropout)
     }
 
     fn init(config: &Config, width: usize, labels: &Labels, device: &Device) -> Self {

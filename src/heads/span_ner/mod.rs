@@ -27,9 +27,8 @@ pub use target::Gold;
 
 use burn::tensor::Device;
 
-use super::{Head, Losses, at_least_one, probability};
+use super::{Head, Losses};
 use crate::encoder::WordStates;
-use crate::error::Result;
 use crate::nn::loss::cross_entropy;
 use crate::text::{Labels, Mention, Sentence};
 
@@ -39,12 +38,6 @@ impl Head for SpanNer {
 
     fn name() -> String {
         "span_ner".into()
-    }
-
-    fn check(config: &Config) -> Result<()> {
-        at_least_one("longest", config.longest)?;
-        at_least_one("length_width", config.length_width)?;
-        probability("dropout", config.dropout)
     }
 
     fn init(config: &Config, width: usize, labels: &Labels, device: &Device) -> Self {

@@ -82,6 +82,7 @@ fn entities(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::heads::settings::{Preset, Settings};
     use crate::text::Entity;
 
     #[test]
@@ -92,7 +93,7 @@ mod tests {
             Entity::new(2, 4, "A"),
             Entity::new(0, 20, "A"), // out of reach
         ];
-        let config = Config::default();
+        let config = Config::of(Preset::Paper);
         let labels = Labels::new(["A", "B"]);
         let gold = Gold::new(&config, &labels, &[&sentence], 5);
         assert_eq!(gold, Gold::new(&config, &labels, &[&sentence], 5));
