@@ -8,7 +8,8 @@ use burn::tensor::Device;
 use toml::{Table, Value};
 
 use crate::error::{Error, Result, nearest};
-use crate::heads::Head;
+use crate::data::stats::Stats;
+use crate::heads::{Head, Suggestion};
 use crate::heads::bopn::Bopn;
 use crate::heads::bundle::Bundle;
 use crate::heads::diffusion_ner::DiffusionNer;
@@ -41,6 +42,8 @@ pub struct Entry {
     pub check: fn(&Recipe) -> Result<()>,
     /// Loads a finished model folder.
     pub load: fn(&Path, &Device, &[Assignment]) -> Result<Box<dyn Tagger>>,
+    /// Settings that suit a corpus better than the defaults.
+    pub suggest: fn(&Stats) -> Vec<Suggestion>,
     /// Converts weights of the authors' program, held in memory as safetensors.
     pub import: fn(&[u8]) -> Result<Imported>,
     /// Loads the best checkpoint of an unfinished run.
@@ -119,6 +122,7 @@ impl Entry {
             load: |folder, device, overrides| {
                 Ok(Box::new(folder::load::<H>(folder, device, overrides)?))
             },
+            suggest: H::suggest,
             import: H::import,
             #[cfg(feature = "train")]
             load_checkpoint: |run, device, overrides| {

@@ -15,11 +15,13 @@ use std::fmt::Debug;
 
 use burn::module::{Module, ModuleDisplay};
 use burn::tensor::{Device, Tensor};
+use serde_json::Value;
 
 pub use diagnosis::{Count, Detail, Diagnosis, Evidence, add_counts};
 pub use import::Imported;
 pub use settings::{Preset, Settings};
 
+use crate::data::stats::Stats;
 use crate::encoder::WordStates;
 use crate::error::{Error, Result};
 use crate::text::{Labels, Mention, Sentence};
@@ -83,6 +85,11 @@ pub trait Head: Module + ModuleDisplay + Debug + Send + Sync + 'static {
         Diagnosis::of(self.decode(states))
     }
 
+    /// Settings that suit a corpus better than the defaults, for the recipe that `nerzoo init` writes.
+    fn suggest(_corpus: &Stats) -> Vec<Suggestion> {
+        Vec::new()
+    }
+
     /// Converts weights of the authors' program, given as the bytes of a safetensors file, to our names and layout.
     fn import(_weights: &[u8]) -> Result<Imported> {
         Err(Error::Config(format!(
@@ -90,6 +97,17 @@ pub trait Head: Module + ModuleDisplay + Debug + Send + Sync + 'static {
             Self::name()
         )))
     }
+}
+
+/// A setting that suits a corpus better than the default.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Suggestion {
+    /// The key under `[head]`; dotted for a part of a bundle.
+    pub setting: String,
+    /// The suggested value.
+    pub value: Value,
+    /// Why, in one sentence.
+    pub reason: String,
 }
 
 /// The terms of a loss by name, and their weighted total.

@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 
 use super::settings::{Preset, Settings, to_map, up_to_one};
 use super::{Detail, Diagnosis, Evidence, Head, Losses};
+use crate::data::stats::Stats;
 use crate::encoder::WordStates;
 use crate::error::{Error, Result};
 use crate::text::{Labels, Mention, Sentence};
@@ -203,6 +204,18 @@ impl<A: Head, B: Head> Head for Bundle<A, B> {
             A::gold(&config.seq, labels, sentences, seed),
             B::gold(&config.span, labels, sentences, seed),
         )
+    }
+
+    fn suggest(corpus: &Stats) -> Vec<Suggestion> {
+        let named = |part: &'static str| {
+            move |suggestion: Suggestion| Suggestion {
+                setting: format!("{part}.{}", suggestion.setting),
+                ..suggestion
+            }
+        };
+        let seq = A::suggest(corpus).into_iter().map(named("seq"));
+        let span = B::suggest(corpus).into_iter().map(named("span"));
+        seq.chain(span).collect()
     }
 
     fn loss(&self, states: &WordStates, gold: &Self::Gold) -> Losses {

@@ -27,7 +27,8 @@ pub use target::Gold;
 
 use burn::tensor::Device;
 
-use super::{Head, Losses};
+use super::{Head, Losses, Suggestion};
+use crate::data::stats::Stats;
 use crate::encoder::WordStates;
 use crate::nn::loss::cross_entropy;
 use crate::text::{Labels, Mention, Sentence};
@@ -59,5 +60,24 @@ impl Head for SpanNer {
 
     fn decode(&self, states: &WordStates) -> Vec<Vec<Mention>> {
         decode::decode(self, states)
+    }
+
+    /// The shortest limit on the length of spans that covers nearly all entities.
+    fn suggest(corpus: &Stats) -> Vec<Suggestion> {
+        let mut covered = 0;
+        for (words, count) in &corpus.lengths {
+            covered += count;
+            let percent = 100.0 * covered as f64 / corpus.entities.max(1) as f64;
+            if percent >= 99.0 || *words == corpus.longest_entity() {
+                return vec![Suggestion {
+                    setting: "longest".into(),
+                    value: (*words).into(),
+                    reason: format!(
+                        "Longer entities cannot be found: this limit covers {percent:.2} % of them."
+                    ),
+                }];
+            }
+        }
+        Vec::new()
     }
 }
