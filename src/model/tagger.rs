@@ -4,24 +4,24 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
 use crate::encoder::EncoderConfig;
-use crate::encoder::batch::PieceBatch;
-use crate::encoder::pieces::{EncodedSentence, WordTokenizer};
-use crate::encoder::vocabulary::Lookup;
+use crate::encoder::batching::{BatchLimits, PieceBatch, PieceBatcher, plan};
+use crate::encoder::tokenizer::WordTokenizer;
 use crate::error::Result;
 use crate::heads::{Head, Reading};
 use crate::model::recognizer::Recognizer;
 use crate::text::{Labels, Mention, Sentence};
 
-/// Pieces, padding included, that a prediction batch may hold: long sentences go in small batches.
-const PIECES_PER_BATCH: usize = 4096;
+/// Largest size of a prediction batch: few long sentences, or up to 64 short ones.
+const LIMITS: BatchLimits = BatchLimits {
+    sentences: 64,
+    pieces: 4096,
+    row: usize::MAX,
+};
 
-/// Sentences a prediction batch may hold.
-const SENTENCES_PER_BATCH: usize = 64;
-
-/// Sentences that are sorted by length together.
+/// Number of sentences that are sorted by length together.
 const SORTED_TOGETHER: usize = 2048;
 
-/// Batches laid out ahead.
+/// Number of batches that are prepared ahead.
 const AHEAD: usize = 2;
 
 /// The one thing evaluate, predict and analyse know about a model.
@@ -47,9 +47,8 @@ pub trait Tagger: Send + Sync {
 /// A trained model with its tokenizer.
 pub struct ModelTagger<H: Head> {
     model: Recognizer<H>,
-    pieces: Arc<WordTokenizer>,
-    lookup: Option<Lookup>,
-    encoder: EncoderConfig,
+    batcher: PieceBatcher,
+    context: usize,
     labels: Labels,
 }
 
@@ -57,74 +56,43 @@ impl<H: Head> ModelTagger<H> {
     /// A tagger of a model without a graph.
     pub fn new(
         model: Recognizer<H>,
-        pieces: Arc<WordTokenizer>,
+        tokenizer: Arc<WordTokenizer>,
         encoder: EncoderConfig,
         labels: Labels,
     ) -> Self {
+        let prompts = (model.head.prompt()).map_or(0, |prompt| prompt.dims()[0]);
         Self {
             model,
-            pieces,
-            lookup: encoder.lookup(),
-            encoder,
+            batcher: encoder.batcher(tokenizer, prompts),
+            context: encoder.context,
             labels,
         }
     }
 
-    /// Calls with the places of a batch's sentences and its pieces, batch after batch. Sentences are cut into pieces by
-    /// a thread of its own while the batches before are with the model.
+    /// Calls `call` with the indices of a batch's sentences and the batch, for one batch after the other. A background
+    /// thread prepares the next batches meanwhile.
     fn each_batch(&self, sentences: &[Sentence], mut call: impl FnMut(&[usize], &PieceBatch)) {
-        let prompts = (self.model.head.prompt()).map_or(0, |prompt| prompt.dims()[0]);
-        let window = self.encoder.transformer.window().saturating_sub(prompts);
-        let Self {
-            pieces,
-            encoder,
-            lookup,
-            ..
-        } = self;
+        let batcher = &self.batcher;
         let (sender, receiver) = sync_channel(AHEAD);
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 for (number, part) in sentences.chunks(SORTED_TOGETHER).enumerate() {
-                    let encoded = pieces.encode_with(part, encoder.context > 0);
-                    for batch in plan(&encoded) {
-                        let rows: Vec<&EncodedSentence> =
-                            batch.iter().map(|i| &encoded[*i]).collect();
-                        let chosen: Vec<&Sentence> = batch.iter().map(|i| &part[*i]).collect();
-                        let laid = PieceBatch::new(&rows, pieces, window, encoder.overlap);
-                        let features = (lookup.as_ref()).map(|of| of.batch(&chosen, laid.words));
+                    let encoded = batcher.encode(part);
+                    for indices in plan(&encoded, &LIMITS) {
+                        let batch = batcher.make_batch(part, &encoded, &indices);
                         let first = number * SORTED_TOGETHER;
-                        let places: Vec<usize> = batch.iter().map(|i| first + i).collect();
-                        if sender.send((places, laid.with_features(features))).is_err() {
+                        let indices: Vec<usize> = indices.iter().map(|i| first + i).collect();
+                        if sender.send((indices, batch)).is_err() {
                             return;
                         }
                     }
                 }
             });
-            for (places, pieces) in receiver {
-                call(&places, &pieces);
+            for (indices, batch) in receiver {
+                call(&indices, &batch);
             }
         });
     }
-}
-
-/// Batches of similar length: at most `SENTENCES_PER_BATCH` sentences and `PIECES_PER_BATCH` pieces each.
-fn plan(encoded: &[EncodedSentence]) -> Vec<Vec<usize>> {
-    let mut order: Vec<usize> = (0..encoded.len()).collect();
-    order.sort_by_key(|index| encoded[*index].pieces());
-    let mut batches: Vec<Vec<usize>> = Vec::new();
-    for index in order {
-        let pieces = encoded[index].pieces() + 2;
-        match batches.last_mut() {
-            Some(batch)
-                if batch.len() < SENTENCES_PER_BATCH
-                    && (batch.len() + 1) * pieces <= PIECES_PER_BATCH =>
-            {
-                batch.push(index);
-            }
-            _ => batches.push(vec![index]),
-        }
-    }
-    batches
 }
 
 impl<H: Head> Tagger for ModelTagger<H> {
@@ -170,6 +138,6 @@ impl<H: Head> Tagger for ModelTagger<H> {
     }
 
     fn context(&self) -> usize {
-        self.encoder.context
+        self.context
     }
 }

@@ -217,7 +217,7 @@ impl<H: Head> Run<H> {
             "{} parameters, {} batches an epoch ({:.1} % of their pieces would be padding), run folder {}",
             burn::module::Module::num_params(model),
             train.batcher().batches(1),
-            100.0 * train.batcher().padding(1),
+            100.0 * train.batcher().padding_share(1),
             launch.out.display()
         );
     }

@@ -62,7 +62,7 @@ pub const LOCATE_LABEL: &[(&str, &str, Layout)] = &[
     ),
 ];
 
-/// The same for its token representation, which is [`Features`](crate::encoder::features::Features) here. The gates of
+/// The same for its token representation, which is [`WordFeatures`](crate::encoder::features::WordFeatures) here. The gates of
 /// its two BiLSTMs are put together apart from these.
 pub const LOCATE_LABEL_FEATURES: &[(&str, &str, Layout)] = &[
     ("pos_embedding.weight", "pos.weight", Layout::Same),
