@@ -19,7 +19,9 @@ use common::{Fixture, agree};
 use nerzoo::encoder::batching::PieceBatch;
 use nerzoo::encoder::tokenizer::WordTokenizer;
 use nerzoo::encoder::transformer::TransformerConfig;
-use nerzoo::encoder::{EncodedSentence, Encoder, EncoderConfig, LayerPooling, Pooling, WordStates, load};
+use nerzoo::encoder::{
+    EncodedSentence, Encoder, EncoderConfig, LayerPooling, Pooling, WordStates, load,
+};
 use nerzoo::heads::Head;
 use nerzoo::heads::bundle::{Bundle, Output};
 use nerzoo::heads::seq_ner::{self, Combiner, Config, Decoder, SeqNer, combine};
@@ -443,7 +445,8 @@ impl Bundling {
             .viterbi(emissions.clone(), &self.states.lengths);
         assert_eq!(best, tags(&fixture.json["viterbi_tags"]), "{what} Viterbi");
         let [_, words, kinds] = emissions.dims();
-        let argmax = nerzoo::nn::host::argmax_words(&floats(emissions), words, kinds, &self.states.lengths);
+        let argmax =
+            nerzoo::nn::host::argmax_words(&floats(emissions), words, kinds, &self.states.lengths);
         let chosen = if fixture.json["tagger"] == "crf" {
             best
         } else {

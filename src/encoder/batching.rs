@@ -315,7 +315,8 @@ mod tests {
         for window in [7, 12, 512] {
             let batch = PieceBatch::new(&encoded, &tokenizer, window, 3);
             assert!(batch.rows.width() <= window);
-            assert_eq!(batch.rows.ids.len(), batch.rows.lengths.iter().sum());
+            let total: usize = batch.rows.lengths.iter().sum();
+            assert_eq!(batch.rows.ids.len(), total);
             assert_eq!(batch.words, 8);
             for (index, sentence) in encoded.iter().enumerate() {
                 for (word, count) in sentence.counts().into_iter().enumerate() {
@@ -392,9 +393,14 @@ mod tests {
             pieces: 50,
             row: usize::MAX,
         };
-        for batches in [plan(&encoded, &limits), plan_shuffled(&encoded, &limits, 10, 3)] {
+        for batches in [
+            plan(&encoded, &limits),
+            plan_shuffled(&encoded, &limits, 10, 3),
+        ] {
             for batch in &batches {
-                let longest = batch.iter().map(|index| limits.row_length(&encoded[*index]));
+                let longest = batch
+                    .iter()
+                    .map(|index| limits.row_length(&encoded[*index]));
                 assert!(batch.len() <= 4);
                 assert!(batch.len() * longest.max().unwrap() <= 50);
             }

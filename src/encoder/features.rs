@@ -86,7 +86,9 @@ impl FeatureChoice {
         }
         if self.characters && (self.character_width == 0 || !self.character_width.is_multiple_of(2))
         {
-            return fail("character_width has to be an even number greater than 0: half of it for each direction");
+            return fail(
+                "character_width has to be an even number greater than 0: half of it for each direction",
+            );
         }
         if (self.pos && self.pos_width == 0) || (self.lstm && self.lstm_layers == 0) {
             return fail("pos_width and lstm_layers have to be at least 1");

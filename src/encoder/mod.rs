@@ -130,7 +130,9 @@ impl Encoder {
         let columns = batch.rows.width();
         let indices: Vec<usize> = (batch.rows.lengths.iter().enumerate())
             .flat_map(|(row, length)| (0..columns).map(move |column| (row, column, *length)))
-            .map(|(row, column, length)| pieces.piece(row, if column < length { column } else { 0 }))
+            .map(|(row, column, length)| {
+                pieces.piece(row, if column < length { column } else { 0 })
+            })
             .collect();
         let width = pieces.states.dims()[1];
         select_rows(pieces.states, indices).reshape([batch.rows.len(), columns, width])

@@ -188,7 +188,8 @@ mod tests {
         assert_eq!(batch.spellings, [1, 2, 1, 3, 0, 0]);
         assert_eq!(batch.character_counts, [1, 5, 6, 6]);
         assert_eq!(batch.characters.len(), 4 * 6);
-        let none = FeatureLookup::new(&FeatureVocabulary::default(), false).batch(&[&first, &second], 3);
+        let none =
+            FeatureLookup::new(&FeatureVocabulary::default(), false).batch(&[&first, &second], 3);
         assert_eq!(none, FeatureBatch::default());
         assert_eq!(FeatureVocabulary::tags(&[first], 2), ["N"]);
     }

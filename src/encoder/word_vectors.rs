@@ -71,7 +71,9 @@ pub fn read(path: &Path, wanted: &BTreeSet<String>) -> Result<WordVectors> {
         let values: std::result::Result<Vec<f32>, _> =
             values.split_ascii_whitespace().map(str::parse).collect();
         let Ok(values) = values else {
-            return fail("expected a word and the values of its vector; only the GloVe text format is supported");
+            return fail(
+                "expected a word and the values of its vector; only the GloVe text format is supported",
+            );
         };
         if *width.get_or_insert(values.len()) != values.len() {
             return fail("this vector has another width than the first one");

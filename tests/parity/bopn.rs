@@ -75,7 +75,11 @@ impl<'a> Model<'a> {
         bundle::load_weights_from_bytes(&mut head, imported.head).unwrap();
         let sentences = sentences(fixture);
         let batch = batch(&pieces, &sentences, window - labels.len());
-        assert_eq!(padded_ids(&batch), fixture.integers("in.bert_inputs"), "pieces");
+        assert_eq!(
+            padded_ids(&batch),
+            fixture.integers("in.bert_inputs"),
+            "pieces"
+        );
         Self {
             fixture,
             device,

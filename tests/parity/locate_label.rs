@@ -86,7 +86,10 @@ impl<'a> Reference<'a> {
         let rows: Vec<&EncodedSentence> = encoded.iter().collect();
         let batch = PieceBatch::new(&rows, &pieces, window, 0);
         let chosen: Vec<&Sentence> = sentences.iter().collect();
-        let known = encoder_config.feature_lookup().unwrap().batch(&chosen, batch.words);
+        let known = encoder_config
+            .feature_lookup()
+            .unwrap()
+            .batch(&chosen, batch.words);
         for (own, theirs) in [
             (&batch.rows.padded_ids(), "in.encodings"),
             (&known.vectors, "in.wordvec_encoding"),
