@@ -229,8 +229,8 @@ impl WordFeatures {
         Tensor::cat(parts, 2)
     }
 
-    /// Joins the transformer's states with the features and runs the BiLSTM or the projection. `lengths` are the numbers
-    /// of words of the sentences.
+    /// Joins the transformer's states with the features and runs the BiLSTM or the projection. `lengths` holds the
+    /// number of words of each sentence.
     ///
     /// # Shapes
     /// - words, output: `[batch, words, width]`

@@ -33,6 +33,7 @@ const NAMES: &[(&str, &str)] = &[
     (r"\.intermediate\.dense\.", ".feed_forward_inner."),
     (r"\.output\.dense\.", ".feed_forward_outer."),
     (r"\.output\.LayerNorm\.", ".feed_forward_norm."),
+    // DistilBERT's names.
     (r"\.attention\.q_lin\.", ".query."),
     (r"\.attention\.k_lin\.", ".key."),
     (r"\.attention\.v_lin\.", ".value."),
@@ -105,7 +106,7 @@ pub fn weights(transformer: &mut Transformer, folder: &Path) -> Result<()> {
             &safetensors,
         )
     } else if pytorch.is_file() {
-        // By default this store renumbers lists without gaps, so the next layer would take the place of a missing one.
+        // By default this store renumbers lists without gaps, so a missing layer would be replaced by the next one.
         let store = PytorchStore::from_file(&pytorch).map_indices_contiguous(false);
         apply(transformer, store, &pytorch)
     } else {

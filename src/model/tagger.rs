@@ -1,4 +1,4 @@
-//! Using a model: length-sorted batches in, mentions out, in the order asked.
+//! Using a model: sentences in, mentions out, computed in batches of sentences of similar length.
 
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;

@@ -35,7 +35,7 @@ pub struct Batch<G> {
 
 /// Sentences with their word pieces.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct EncodedCorpus {
     /// The sentences.
     pub sentences: Vec<Sentence>,
     /// The same sentences as word pieces.
@@ -46,7 +46,7 @@ pub struct Prepared {
 #[derive(Debug)]
 pub struct Batcher<H: Head> {
     /// The sentences.
-    pub corpus: Prepared,
+    pub corpus: EncodedCorpus,
     /// Makes batches of word pieces.
     pub pieces: PieceBatcher,
     /// Settings of the head.
@@ -180,6 +180,7 @@ impl<H: Head> Loader<H> {
     }
 }
 
+/// Iterator over the batches that a background thread prepares.
 struct Batches<G> {
     receiver: Receiver<Batch<G>>,
     progress: Progress,
@@ -236,7 +237,7 @@ impl<H: Head> DataLoader<Batch<H::Gold>> for Loader<H> {
     fn slice(&self, start: usize, end: usize) -> Arc<dyn DataLoader<Batch<H::Gold>>> {
         let batcher = &self.batcher;
         Arc::new(Self::new(Arc::new(Batcher {
-            corpus: Prepared {
+            corpus: EncodedCorpus {
                 sentences: batcher.corpus.sentences[start..end].to_vec(),
                 encoded: batcher.corpus.encoded[start..end].to_vec(),
             },
@@ -264,7 +265,7 @@ mod tests {
             .collect();
         let tokenizer = WordTokenizer::train(&sentences, 50, true).unwrap();
         Loader::new(Arc::new(Batcher {
-            corpus: Prepared {
+            corpus: EncodedCorpus {
                 encoded: tokenizer.encode(&sentences),
                 sentences,
             },

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor};
 
-use super::batches::{Batcher, Prepared};
+use super::batches::{Batcher, EncodedCorpus};
 use super::corpus::Corpus;
 use crate::encoder::features::{FeatureChoice, FeatureConfig};
 use crate::encoder::tokenizer::WordTokenizer;
@@ -164,7 +164,7 @@ impl<H: Head> Run<H> {
             );
         }
         Batcher {
-            corpus: Prepared {
+            corpus: EncodedCorpus {
                 sentences: sentences.to_vec(),
                 encoded,
             },

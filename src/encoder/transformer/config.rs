@@ -6,7 +6,7 @@ use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
 use super::Transformer;
-use super::layer::TransformerLayer;
+use super::layer::EncoderLayer;
 
 /// Family of a pretrained encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,7 +103,7 @@ impl TransformerConfig {
                 .with_epsilon(self.norm_epsilon)
                 .init(device)
         };
-        let layer = || TransformerLayer {
+        let layer = || EncoderLayer {
             query: linear(self.width, self.width),
             key: linear(self.width, self.width),
             value: linear(self.width, self.width),

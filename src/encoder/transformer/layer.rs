@@ -13,7 +13,7 @@ use crate::nn::fused;
 
 /// Self-attention and a feed-forward sub-layer, each followed by a residual connection and a layer norm.
 #[derive(Module, Debug)]
-pub(super) struct TransformerLayer {
+pub(super) struct EncoderLayer {
     pub(super) query: Linear,
     pub(super) key: Linear,
     pub(super) value: Linear,
@@ -32,7 +32,7 @@ pub(super) struct TransformerLayer {
     pub(super) norm_epsilon: f32,
 }
 
-impl TransformerLayer {
+impl EncoderLayer {
     /// Runs the layer as one fused kernel over packed rows. `lengths` are the lengths of the rows, `index` is the number
     /// of the layer, and `seed` the seed of its dropout in training.
     ///

@@ -14,7 +14,7 @@ use burn::nn::{Dropout, Embedding, LayerNorm, Linear};
 use burn::tensor::{Device, Int, Tensor};
 
 pub use config::{Activation, EncoderFamily, TransformerConfig};
-use layer::{TransformerLayer, norm};
+use layer::{EncoderLayer, norm};
 pub use states::PieceStates;
 
 use super::batching::{PackedRows, starts};
@@ -31,7 +31,7 @@ pub struct Transformer {
     embedding_norm: LayerNorm,
     projection: Option<Linear>,
     dropout: Dropout,
-    layers: Vec<TransformerLayer>,
+    layers: Vec<EncoderLayer>,
     #[module(skip)]
     first_position: usize,
     #[module(skip)]
@@ -109,7 +109,7 @@ impl Transformer {
         &self,
         mut states: Tensor<D>,
         average: usize,
-        run: impl Fn(usize, &TransformerLayer, Tensor<D>) -> Tensor<D>,
+        run: impl Fn(usize, &EncoderLayer, Tensor<D>) -> Tensor<D>,
     ) -> Tensor<D> {
         let average = average.clamp(1, self.layers.len().max(1));
         let first = self.layers.len().saturating_sub(average);
