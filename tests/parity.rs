@@ -16,10 +16,12 @@ use burn::optim::GradientsParams;
 use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Tensor};
 use common::{Fixture, agree};
-use nerzoo::encoder::batch::PieceBatch;
-use nerzoo::encoder::pieces::{EncodedSentence, WordTokenizer};
+use nerzoo::encoder::batching::PieceBatch;
+use nerzoo::encoder::tokenizer::WordTokenizer;
 use nerzoo::encoder::transformer::TransformerConfig;
-use nerzoo::encoder::{Encoder, EncoderConfig, Layers, Pooling, WordStates, load};
+use nerzoo::encoder::{
+    EncodedSentence, Encoder, EncoderConfig, LayerPooling, Pooling, WordStates, load,
+};
 use nerzoo::heads::bundle::{Bundle, Output};
 use nerzoo::heads::seq_ner::{self, Combiner, Config, Decoder, SeqNer, combine};
 use nerzoo::heads::span_ner::{self, SpanNer};
@@ -54,7 +56,7 @@ fn no_family_is_overlooked() {
     }
 }
 
-fn encoder(transformer: TransformerConfig, layers: Layers, device: &Device) -> Encoder {
+fn encoder(transformer: TransformerConfig, layers: LayerPooling, device: &Device) -> Encoder {
     EncoderConfig {
         transformer,
         pooling: Pooling::Max,
@@ -85,8 +87,8 @@ fn pretrained_encoders() {
         let config = load::config(&folder).unwrap();
         for (device_name, device) in common::devices() {
             for (layers, output) in [
-                (Layers::Last, "last_hidden_state"),
-                (Layers::MeanOfLastFour, "mean_last_four"),
+                (LayerPooling::Last, "last_hidden_state"),
+                (LayerPooling::MeanOfLastFour, "mean_last_four"),
             ] {
                 let mut encoder = encoder(config.clone(), layers, &device);
                 load::weights(&mut encoder.transformer, &folder).unwrap();
@@ -109,16 +111,14 @@ fn check_encoder(
 ) {
     let expected = &fixture.json["sentences"][index];
     let batch = batch(pieces, &[sentence(&expected["words"])], 512);
-    let names: Vec<String> = batch
-        .ids
+    let names: Vec<String> = (batch.rows.ids)
         .iter()
-        .map(|id| pieces.name(*id as u32).unwrap())
+        .map(|id| pieces.piece(*id).unwrap())
         .collect();
     let expected_names: Vec<&str> = strings(&expected["pieces"]);
     assert_eq!(names, expected_names, "{what}");
-    let ids: Vec<i64> = batch.ids.iter().map(|id| *id as i64).collect();
     assert_eq!(
-        ids,
+        padded_ids(&batch),
         fixture.integers(&format!("{index}.input_ids")),
         "{what}"
     );
@@ -157,6 +157,12 @@ fn batch(pieces: &WordTokenizer, sentences: &[Sentence], window: usize) -> Piece
     )
 }
 
+/// Piece ids of a batch, all rows padded to the longest, as fixtures have them.
+fn padded_ids(batch: &PieceBatch) -> Vec<i64> {
+    let ids = batch.rows.padded_ids();
+    ids.into_iter().map(i64::from).collect()
+}
+
 #[test]
 fn bundling() {
     let Some(golden) = common::golden("bundling") else {
@@ -190,15 +196,14 @@ impl Bundling {
         let device = device.clone().autodiff();
         let pieces = WordTokenizer::from_folder(encoder_folder).unwrap();
         let config = load::config(encoder_folder).unwrap();
-        let mut encoder = encoder(no_dropout(config.clone()), Layers::Last, &device);
+        let mut encoder = encoder(no_dropout(config.clone()), LayerPooling::Last, &device);
         load::weights_from_bytes(&mut encoder.transformer, fixture.under("w.bert.")).unwrap();
         // The fixture numbers its types as listed; ours are sorted, so they are renamed to sort that way.
         let count = fixture.json["types"].as_array().unwrap().len();
         let labels = Labels::new((0..count).map(|index| format!("{index:03}")));
         let sentences = sentences(&fixture.json["sentences"]);
         let batch = batch(&pieces, &sentences, config.positions);
-        let ids: Vec<i64> = batch.ids.iter().map(|id| *id as i64).collect();
-        assert_eq!(ids, fixture.integers("in.ids"), "pieces");
+        assert_eq!(padded_ids(&batch), fixture.integers("in.ids"), "pieces");
         let states = encoder.valid().forward(&batch);
         let states = WordStates {
             words: Tensor::from_inner(states.words),
@@ -440,7 +445,8 @@ impl Bundling {
             .viterbi(emissions.clone(), &self.states.lengths);
         assert_eq!(best, tags(&fixture.json["viterbi_tags"]), "{what} Viterbi");
         let [_, words, kinds] = emissions.dims();
-        let argmax = nerzoo::nn::host::argmax_words(&floats(emissions), words, kinds, &self.states.lengths);
+        let argmax =
+            nerzoo::nn::host::argmax_words(&floats(emissions), words, kinds, &self.states.lengths);
         let chosen = if fixture.json["tagger"] == "crf" {
             best
         } else {

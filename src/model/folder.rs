@@ -17,7 +17,7 @@ use super::manifest;
 use super::recognizer::Recognizer;
 use super::tagger::ModelTagger;
 use crate::encoder::EncoderConfig;
-use crate::encoder::pieces::WordTokenizer;
+use crate::encoder::tokenizer::WordTokenizer;
 use crate::error::{Error, Result, nearest};
 use crate::heads::Head;
 use crate::heads::settings::{self, Setting};

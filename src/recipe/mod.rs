@@ -11,7 +11,7 @@ use toml::{Table, Value};
 
 use crate::data;
 use crate::encoder::features::FeatureChoice;
-use crate::encoder::{Layers, Pooling, Scratch};
+use crate::encoder::{LayerPooling, Pooling, ScratchConfig};
 use crate::error::{Error, Result};
 use crate::heads::settings::{self, Settings};
 
@@ -79,7 +79,7 @@ pub struct EncoderChoice {
     /// How a word's pieces become its state.
     pub pooling: Pooling,
     /// Which layers are read.
-    pub layers: Layers,
+    pub layers: LayerPooling,
     /// Dropout inside a pretrained transformer; without it the model's own value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropout: Option<f64>,
@@ -89,7 +89,7 @@ pub struct EncoderChoice {
     pub context: usize,
     /// Sizes of an encoder trained from scratch.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub scratch: Option<Scratch>,
+    pub scratch: Option<ScratchConfig>,
     /// What a word's state holds besides the transformer's.
     pub features: FeatureChoice,
 }
@@ -100,7 +100,7 @@ impl Default for EncoderChoice {
             pretrained: None,
             licence: None,
             pooling: Pooling::Max,
-            layers: Layers::Last,
+            layers: LayerPooling::Last,
             dropout: None,
             overlap: 64,
             context: 0,

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor};
 
-use super::batches::{Batcher, Prepared};
+use super::batches::{Batcher, EncodedCorpus};
 use super::corpus::Corpus;
 use crate::encoder::features::{FeatureChoice, FeatureConfig};
-use crate::encoder::pieces::{EncodedSentence, WordTokenizer};
-use crate::encoder::vocabulary::Vocabulary;
-use crate::encoder::{EncoderConfig, load, vectors};
+use crate::encoder::tokenizer::WordTokenizer;
+use crate::encoder::vocabulary::FeatureVocabulary;
+use crate::encoder::{EncodedSentence, EncoderConfig, load, word_vectors};
 use crate::error::{Error, Result};
 use crate::files::replace;
 use crate::heads::Head;
@@ -57,7 +57,7 @@ impl<H: Head> PreparedRun<H> {
                 let scratch = choice.scratch.clone().unwrap_or_default();
                 let pieces =
                     WordTokenizer::train(&corpus.train, scratch.vocabulary, scratch.lowercase)?;
-                let config = scratch.transformer(pieces.vocabulary());
+                let config = scratch.transformer(pieces.vocabulary_size());
                 (pieces, config, None)
             }
         };
@@ -72,10 +72,10 @@ impl<H: Head> PreparedRun<H> {
                 "the encoder needs at least one layer, a width, and room for three pieces".into(),
             ));
         }
-        if pieces.vocabulary() > transformer.vocabulary {
+        if pieces.vocabulary_size() > transformer.vocabulary {
             return Err(Error::Config(format!(
                 "the tokenizer knows {} pieces, but the encoder has embeddings for {} only; they do not belong together",
-                pieces.vocabulary(),
+                pieces.vocabulary_size(),
                 transformer.vocabulary
             )));
         }
@@ -135,8 +135,10 @@ impl<H: Head> PreparedRun<H> {
 
     /// Makes batches of these sentences.
     pub fn batcher(&self, sentences: &[Sentence], batch: usize) -> Batcher<H> {
-        let has_context = self.encoder.context > 0;
-        let encoded = self.pieces.encode_with(sentences, has_context);
+        let prompts = H::prompts(&self.head, &self.corpus.labels);
+        let batcher = self.encoder.batcher(self.pieces.clone(), prompts);
+        let has_context = batcher.has_context;
+        let encoded = batcher.encode(sentences);
         if has_context && !encoded.iter().any(|one| one.pieces() > one.ids.len()) {
             tracing::warn!(
                 "encoder.context = {}, but no sentence here has a neighbour: the corpus names no documents",
@@ -162,14 +164,11 @@ impl<H: Head> PreparedRun<H> {
             );
         }
         Batcher {
-            corpus: Prepared {
+            corpus: EncodedCorpus {
                 sentences: sentences.to_vec(),
                 encoded,
             },
-            pieces: self.pieces.clone(),
-            lookup: self.encoder.lookup().map(Arc::new),
-            window: self.encoder.transformer.window() - H::prompts(&self.head, &self.corpus.labels),
-            overlap: self.encoder.overlap,
+            pieces: batcher,
             head: self.head.clone(),
             labels: self.corpus.labels.clone(),
             batch,
@@ -215,7 +214,7 @@ fn features(
         return Ok((None, Vec::new()));
     }
     let mut config = FeatureConfig {
-        vocabulary: Vocabulary::default(),
+        vocabulary: FeatureVocabulary::default(),
         vector_width: 0,
         pos_width: 0,
         character_width: usize::from(choice.characters) * choice.character_width,
@@ -225,7 +224,7 @@ fn features(
         lstm_dropout: choice.lstm_dropout,
     };
     if choice.pos {
-        config.vocabulary.tags = Vocabulary::tags(sentences, choice.pos_at_least);
+        config.vocabulary.tags = FeatureVocabulary::tags(sentences, choice.pos_at_least);
         if config.vocabulary.tags.is_empty() {
             tracing::warn!(
                 "encoder.features.pos: the training sentences have no parts of speech; the feature is off"
@@ -241,7 +240,7 @@ fn features(
             .flat_map(|sentence| &sentence.words)
             .map(|word| word.text.to_lowercase())
             .collect();
-        let found = vectors::read(&vectors::find(name)?, &words)?;
+        let found = word_vectors::read(&word_vectors::find(name)?, &words)?;
         tracing::info!(
             "{} of {} distinct training words have a vector",
             found.words.len(),

@@ -234,7 +234,7 @@ impl<H: Head> PreparedRun<H> {
             "{} parameters, {} batches per epoch ({:.1} % padding if padded), run folder {}",
             burn::module::Module::num_params(model),
             train.batcher().batches(1),
-            100.0 * train.batcher().padding(1),
+            100.0 * train.batcher().padding_share(1),
             options.out.display()
         );
     }

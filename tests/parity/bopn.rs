@@ -4,9 +4,9 @@ use std::path::Path;
 
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
-use nerzoo::encoder::batch::PieceBatch;
-use nerzoo::encoder::pieces::WordTokenizer;
-use nerzoo::encoder::{EncoderConfig, Layers, Pooling, WordStates, load};
+use nerzoo::encoder::batching::PieceBatch;
+use nerzoo::encoder::tokenizer::WordTokenizer;
+use nerzoo::encoder::{EncoderConfig, LayerPooling, Pooling, WordStates, load};
 use nerzoo::heads::bopn::import::PARAMETERS;
 use nerzoo::heads::bopn::{Bopn, Cell, Config, Decoding, Gold, Mode, Offset, Scheme, mentions};
 use nerzoo::heads::import::Layout;
@@ -18,7 +18,7 @@ use nerzoo::text::{Entity, Labels, Mention, Sentence};
 use serde_json::Value;
 
 use super::common::{self, Fixture, agree};
-use super::{Names, batch, no_dropout, renamed, sentence, transposed};
+use super::{Names, batch, no_dropout, padded_ids, renamed, sentence, transposed};
 
 #[test]
 fn bopn() {
@@ -64,7 +64,7 @@ impl<'a> Model<'a> {
         let mut encoder = EncoderConfig {
             transformer,
             pooling: Pooling::Mean,
-            layers: Layers::Last,
+            layers: LayerPooling::Last,
             overlap: 0,
             context: 0,
             features: None,
@@ -75,8 +75,11 @@ impl<'a> Model<'a> {
         folder::load_weights_from_bytes(&mut head, imported.head).unwrap();
         let sentences = sentences(fixture);
         let batch = batch(&pieces, &sentences, window - labels.len());
-        let ids: Vec<i64> = batch.ids.iter().map(|id| *id as i64).collect();
-        assert_eq!(ids, fixture.integers("in.bert_inputs"), "pieces");
+        assert_eq!(
+            padded_ids(&batch),
+            fixture.integers("in.bert_inputs"),
+            "pieces"
+        );
         Self {
             fixture,
             device,

@@ -6,8 +6,8 @@ use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::activation::sigmoid;
 use burn::tensor::{Device, Tensor};
-use nerzoo::encoder::batch::PieceBatch;
-use nerzoo::encoder::{EncoderConfig, Layers, Pooling, WordStates, load};
+use nerzoo::encoder::batching::{PackedRows, PieceBatch};
+use nerzoo::encoder::{EncoderConfig, LayerPooling, Pooling, WordStates, load};
 use nerzoo::heads::diffusion_ner::import::layer_name;
 use nerzoo::heads::diffusion_ner::{
     Candidate, Config, Denoised, DiffusionNer, Encoded, Expansion, Features, Gold, GoldEntity,
@@ -186,7 +186,7 @@ impl<'a> Model<'a> {
         let mut encoder = EncoderConfig {
             transformer,
             pooling,
-            layers: Layers::Last,
+            layers: LayerPooling::Last,
             overlap: 0,
             context: 0,
             features: None,
@@ -360,26 +360,31 @@ fn pieces(fixture: &Fixture) -> PieceBatch {
             .map(|row| row.iter().sum::<i64>() as usize)
             .collect()
     };
+    let lengths = sums("in.context_masks", width);
+    let encodings = fixture.integers("in.encodings");
+    let ids = (encodings.chunks(width).zip(&lengths))
+        .flat_map(|(row, length)| &row[..*length])
+        .map(|id| *id as u32)
+        .collect();
+    let rows = PackedRows {
+        ids,
+        lengths,
+        padding_id: 0,
+    };
+    let row_starts = rows.starts();
     let of_words = fixture.integers("in.context2token_masks");
-    let places = of_words.chunks(width).enumerate().map(|(word, row)| {
-        let row_start = word / words * width;
-        row_start + row.iter().position(|piece| *piece == 1).unwrap_or(0)
+    let first_piece = of_words.chunks(width).enumerate().map(|(word, row)| {
+        row_starts[word / words] + row.iter().position(|piece| *piece == 1).unwrap_or(0)
     });
     let counts = sums("in.context2token_masks", width).into_iter();
     PieceBatch {
-        width,
-        ids: fixture
-            .integers("in.encodings")
-            .into_iter()
-            .map(|id| id as i32)
-            .collect(),
-        row_lengths: sums("in.context_masks", width),
         sentence_rows: (0..batch).collect(),
         lengths: sums("in.token_masks", words),
         words,
-        first_piece: places.collect(),
+        first_piece: first_piece.collect(),
         piece_count: counts.map(|count| count.max(1)).collect(),
         features: None,
+        rows,
     }
 }
 

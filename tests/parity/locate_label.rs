@@ -6,11 +6,11 @@ use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Tensor};
-use nerzoo::encoder::batch::PieceBatch;
-use nerzoo::encoder::features::{FeatureConfig, Over};
-use nerzoo::encoder::pieces::{EncodedSentence, WordTokenizer};
-use nerzoo::encoder::vocabulary::Vocabulary;
-use nerzoo::encoder::{EncoderConfig, Layers, Pooling, load};
+use nerzoo::encoder::batching::PieceBatch;
+use nerzoo::encoder::features::{FeatureConfig, LstmInput};
+use nerzoo::encoder::tokenizer::WordTokenizer;
+use nerzoo::encoder::vocabulary::FeatureVocabulary;
+use nerzoo::encoder::{EncodedSentence, EncoderConfig, LayerPooling, Pooling, load};
 use nerzoo::heads::import::Layout;
 use nerzoo::heads::locate_label::import::{FEATURES, PARAMETERS};
 use nerzoo::heads::locate_label::{
@@ -71,7 +71,7 @@ impl<'a> Reference<'a> {
         let encoder_config = EncoderConfig {
             transformer,
             pooling: Pooling::Max,
-            layers: Layers::MeanOfLastFour,
+            layers: LayerPooling::MeanOfLastFour,
             overlap: 0,
             context: 1,
             features: Some(features(fixture)),
@@ -88,9 +88,12 @@ impl<'a> Reference<'a> {
         let rows: Vec<&EncodedSentence> = encoded.iter().collect();
         let batch = PieceBatch::new(&rows, &pieces, window, 0);
         let chosen: Vec<&Sentence> = sentences.iter().collect();
-        let known = encoder_config.lookup().unwrap().batch(&chosen, batch.words);
+        let known = encoder_config
+            .feature_lookup()
+            .unwrap()
+            .batch(&chosen, batch.words);
         for (own, theirs) in [
-            (&batch.ids, "in.encodings"),
+            (&batch.rows.padded_ids(), "in.encodings"),
             (&known.vectors, "in.wordvec_encoding"),
             (&known.tags, "in.pos_encoding"),
         ] {
@@ -475,7 +478,7 @@ fn features(fixture: &Fixture) -> FeatureConfig {
     let rows = fixture.shape("w.pos_embedding.weight")[0];
     tags.extend((tags.len() + 1..rows).map(|row| format!("row {row}")));
     FeatureConfig {
-        vocabulary: Vocabulary {
+        vocabulary: FeatureVocabulary {
             words: words.into_iter().skip(1).map(|(_, word)| word).collect(),
             tags,
         },
@@ -484,7 +487,7 @@ fn features(fixture: &Fixture) -> FeatureConfig {
         character_width: 2 * width("w.char_embedding.weight"),
         dropout: 0.0,
         lstm_layers: 1,
-        lstm_over: Over::All,
+        lstm_over: LstmInput::All,
         lstm_dropout: 0.0,
     }
 }

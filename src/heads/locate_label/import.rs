@@ -62,7 +62,7 @@ pub const PARAMETERS: &[Rename] = &[
     ),
 ];
 
-/// Parameters of the token representation, which is [`Features`](crate::encoder::features::Features) here, except those
+/// Parameters of the token representation, which is [`WordFeatures`](crate::encoder::features::WordFeatures) here, except those
 /// of its two BiLSTMs, which are rearranged.
 pub const FEATURES: &[Rename] = &[
     ("pos_embedding.weight", "pos.weight", Layout::Same),
