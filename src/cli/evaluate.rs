@@ -11,12 +11,11 @@ use super::reading::Reading;
 use super::sweep::Sweep;
 use super::{Answer, Place, print_json};
 use crate::data::{self, registry};
-use crate::eval::{Counts, readings, threshold};
+use crate::eval::{Counts, evaluate, readings, threshold};
 use crate::model::folder;
 use crate::model::tagger::Tagger;
 use crate::registry;
 use crate::text::{Entity, Sentence, outermost};
-use crate::train::launch::evaluate;
 
 /// Arguments of `evaluate`.
 #[derive(Debug, Args)]

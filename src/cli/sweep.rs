@@ -8,13 +8,12 @@ use burn::tensor::Device;
 use serde_json::{Value, json};
 
 use super::print_json;
-use crate::eval::Counts;
+use crate::eval::{Counts, evaluate};
 use crate::files::replace;
 use crate::model::folder::{self, Knobs};
 use crate::plot::{Axis, Look, Panel, Series, page};
 use crate::registry;
 use crate::text::Sentence;
-use crate::train::launch::evaluate;
 
 /// Curves of one picture; more would not be told apart, nor have room in its legend.
 const LOOKS: [Look; 4] = [

@@ -20,7 +20,7 @@ use super::schedule::scheduler;
 use super::step::{Loss, SpanF1};
 use super::strategy::ResumableTraining;
 use crate::error::{Error, Result};
-use crate::eval::Report;
+use crate::eval::{Report, evaluate};
 use crate::heads::Head;
 use crate::model::recognizer::Recognizer;
 use crate::model::tagger::{ModelTagger, Tagger};
@@ -282,19 +282,4 @@ impl<H: Head> Run<H> {
             "curves": state.curves,
         })
     }
-}
-
-/// A tagger's scores on sentences with gold.
-pub fn evaluate(tagger: &dyn Tagger, sentences: &[Sentence]) -> Result<Report> {
-    let mentions = tagger.tag(sentences)?;
-    let mut report = Report::of(
-        sentences
-            .iter()
-            .map(|sentence| sentence.entities.as_slice())
-            .zip(mentions.iter().map(Vec::as_slice)),
-    );
-    for entity in sentences.iter().flat_map(|sentence| &sentence.misaligned) {
-        report.add_unreachable(&entity.label, 1);
-    }
-    Ok(report)
 }
