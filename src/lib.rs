@@ -43,6 +43,7 @@ pub mod plot;
 pub mod process;
 pub mod recipe;
 pub mod registry;
+pub mod table;
 pub mod text;
 pub mod train;
 pub mod zoo;
