@@ -11,27 +11,9 @@ use super::print_json;
 use crate::eval::{Counts, evaluate};
 use crate::files::replace;
 use crate::model::folder::{self, Knobs};
-use crate::plot::{Axis, Look, Panel, Series, page};
+use crate::plot::{Axis, LineStyle, Panel, Series, page};
 use crate::registry;
 use crate::text::Sentence;
-
-/// Curves of one picture; more would not be told apart, nor have room in its legend.
-const LOOKS: [Look; 4] = [
-    Look::TRAIN,
-    Look::DEV,
-    Look::F1,
-    Look {
-        colour: "#7a3e9d",
-        dashes: "2 3",
-        mark: &[
-            (-3.5, 0.0),
-            (0.0, -3.5),
-            (3.5, 0.0),
-            (2.0, 3.5),
-            (-2.0, 3.5),
-        ],
-    },
-];
 
 /// A model asked in many ways.
 pub struct Sweep<'a> {
@@ -61,8 +43,8 @@ impl Sweep<'_> {
     pub fn run(&self, sentences: &[Sentence], json: bool, out: Option<&Path>) -> Result<()> {
         let spans = self.values(self.spans, "spans")?;
         let steps = self.values(self.steps, "steps")?;
-        if out.is_some() && steps.len() > 1 && spans.len() > LOOKS.len() {
-            let most = LOOKS.len();
+        if out.is_some() && steps.len() > 1 && spans.len() > LineStyle::ALL.len() {
+            let most = LineStyle::ALL.len();
             bail!("a picture has room for {most} numbers of spans; name fewer, or leave out --out");
         }
         if !json {
@@ -173,32 +155,33 @@ fn picture(rows: &[Row], over_steps: bool) -> String {
         if !over_steps {
             return vec![Series {
                 name: format!("{} steps", rows[0].steps),
-                look: LOOKS[0],
+                style: LineStyle::BLUE,
                 values: points(&|_| true),
             }];
         }
-        let of_spans = |(spans, look): (&usize, &Look)| Series {
+        let of_spans = |(spans, style): (&usize, &LineStyle)| Series {
             name: format!("K = {spans}"),
-            look: *look,
+            style: *style,
             values: points(&|row| row.spans == *spans),
         };
-        curves.iter().zip(&LOOKS).map(of_spans).collect()
+        curves.iter().zip(&LineStyle::ALL).map(of_spans).collect()
     };
-    let panel = |title, left, ceiling, y_of| Panel {
-        title,
-        left,
-        ceiling,
+    let panel = |title: &str, y_limit, y_of| Panel {
+        title: title.to_owned(),
+        y_limit,
         series: series(y_of),
-        ring: None,
+        highlight: None,
     };
-    let f1 = panel("F1 (%)", 70.0, 100.0, |row: &Row| 100.0 * row.counts.f1());
-    let speed = panel("Sentences a second", 550.0, f64::INFINITY, |row: &Row| {
+    let f1 = panel("F1 (%)", 100.0, |row: &Row| 100.0 * row.counts.f1());
+    let speed = panel("Sentences a second", f64::INFINITY, |row: &Row| {
         row.sentences_per_second
     });
-    let x_axis = Axis::of(rows.iter().map(x_of), 1.0, f64::INFINITY);
+    let x_axis = Axis::of_counts(rows.iter().map(x_of));
     page(
         "Denoising steps and random spans",
-        &(f1.draw(&x_axis, x_name) + &speed.draw(&x_axis, x_name)),
+        x_name,
+        &x_axis,
+        &[f1, speed],
     )
 }
 

@@ -100,7 +100,8 @@ impl Report {
 
     /// The report as JSON; scores are fractions in 0..=1.
     pub fn to_json(&self) -> Value {
-        let scores = |name: &str, counts: &Counts| (name.to_owned(), Scores::from(*counts).to_json());
+        let scores =
+            |name: &str, counts: &Counts| (name.to_owned(), Scores::from(*counts).to_json());
         let per_type: Map<String, Value> = self
             .per_type
             .iter()
@@ -148,8 +149,7 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut table =
-            Table::new(["type", "P", "R", "F1", "support"]).min_widths([0, 7, 7, 7, 9]);
+        let mut table = Table::new(["type", "P", "R", "F1", "support"]).min_widths([0, 7, 7, 7, 9]);
         table.rule();
         for (label, counts) in &self.per_type {
             table.row(row(label, (*counts).into()));
@@ -174,7 +174,9 @@ impl fmt::Display for Report {
 
 /// A row of the printed table: the name, scores in percent, and the support.
 fn row(name: &str, scores: Scores) -> Vec<String> {
-    let percent = scores.or_zero().map(|score| format!("{:.2}", 100.0 * score));
+    let percent = scores
+        .or_zero()
+        .map(|score| format!("{:.2}", 100.0 * score));
     let mut cells = vec![name.to_owned()];
     cells.extend(percent);
     cells.push(scores.support.to_string());
@@ -185,7 +187,9 @@ fn row(name: &str, scores: Scores) -> Vec<String> {
 pub(super) fn unreachable_note(count: u64) -> Option<String> {
     match count {
         0 => None,
-        1 => Some("1 gold entity does not align with word boundaries and counts as missed".to_owned()),
+        1 => Some(
+            "1 gold entity does not align with word boundaries and counts as missed".to_owned(),
+        ),
         count => Some(format!(
             "{count} gold entities do not align with word boundaries and count as missed"
         )),
@@ -308,9 +312,9 @@ mod tests {
         assert_eq!(report.flat_view, counts(1, 1, 4));
         assert_eq!(report.flat.gold, 1);
         assert!(
-            report
-                .to_string()
-                .ends_with("\n3 gold entities do not align with word boundaries and count as missed")
+            report.to_string().ends_with(
+                "\n3 gold entities do not align with word boundaries and count as missed"
+            )
         );
     }
 

@@ -215,8 +215,9 @@ mod tests {
             sentence("Paris Hilton", &[(0, 2, "PER")]),
         ]);
         let here = sentence("Paris Hilton left paris", &[]);
-        let share =
-            |start, end, label: &str| training.label_consistency(&here, &Entity::new(start, end, label));
+        let share = |start, end, label: &str| {
+            training.label_consistency(&here, &Entity::new(start, end, label))
+        };
         assert_eq!(share(0, 1, "LOC"), 2.0 / 3.0);
         assert_eq!(share(0, 1, "PER"), 1.0 / 3.0);
         assert_eq!(share(0, 1, "ORG"), 0.0); // known words, never this label

@@ -181,10 +181,7 @@ mod tests {
     #[test]
     fn crossing_entities_are_drawn_on_copies_below() {
         let boxes = vec![entity(0, 2, "A"), entity(1, 3, "B"), entity(2, 3, "C")];
-        assert_eq!(
-            drawn(&["x", "y", "z"], boxes),
-            "[x y/A] [z/C]\nx [y z/B]\n"
-        );
+        assert_eq!(drawn(&["x", "y", "z"], boxes), "[x y/A] [z/C]\nx [y z/B]\n");
         let many: Vec<EntityBox> = (0..6).map(|start| entity(start, start + 6, "A")).collect();
         let words: Vec<String> = (0..12).map(|word| word.to_string()).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();

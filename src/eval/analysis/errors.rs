@@ -252,10 +252,7 @@ fn overlaps_other_span(entity: &Entity, others: &[&Entity]) -> bool {
 }
 
 /// Each entity with its outcome.
-fn outcomes<T>(
-    entities: &[&Entity],
-    mut outcome: impl FnMut(&Entity) -> T,
-) -> Vec<(Entity, T)> {
+fn outcomes<T>(entities: &[&Entity], mut outcome: impl FnMut(&Entity) -> T) -> Vec<(Entity, T)> {
     let pair = |&entity: &&Entity| (entity.clone(), outcome(entity));
     entities.iter().map(pair).collect()
 }
@@ -340,17 +337,30 @@ mod tests {
         let gold = [Entity::new(0, 5, "ORG"), Entity::new(2, 3, "LOC")];
         let predicted = [gold[0].clone(), gold[1].clone(), Entity::new(2, 4, "LOC")];
         let sentence = compare(&gold, &predicted);
-        assert_eq!(gold_outcomes(&sentence), [GoldOutcome::Found, GoldOutcome::Found]);
+        assert_eq!(
+            gold_outcomes(&sentence),
+            [GoldOutcome::Found, GoldOutcome::Found]
+        );
         assert_eq!(
             prediction_outcomes(&sentence),
-            [PredictionOutcome::Correct, PredictionOutcome::Correct, PredictionOutcome::Spurious]
+            [
+                PredictionOutcome::Correct,
+                PredictionOutcome::Correct,
+                PredictionOutcome::Spurious
+            ]
         );
         // A correct inner entity does not turn the missed outer one into a boundary error.
         let sentence = compare(&gold, &gold[1..]);
-        assert_eq!(gold_outcomes(&sentence), [GoldOutcome::Missed, GoldOutcome::Found]);
+        assert_eq!(
+            gold_outcomes(&sentence),
+            [GoldOutcome::Missed, GoldOutcome::Found]
+        );
         // A second label on a span that is already correct is spurious.
         let sentence = compare(&gold[1..], &[gold[1].clone(), Entity::new(2, 3, "PER")]);
-        assert_eq!(prediction_outcomes(&sentence), [PredictionOutcome::Correct, PredictionOutcome::Spurious]);
+        assert_eq!(
+            prediction_outcomes(&sentence),
+            [PredictionOutcome::Correct, PredictionOutcome::Spurious]
+        );
     }
 
     #[test]

@@ -80,7 +80,10 @@ impl Analysis {
             table("types", self.type_table()),
             table("lengths", self.length_table()),
         ];
-        sections.extend(self.nesting_table().map(|nesting| table("nesting", nesting)));
+        sections.extend(
+            self.nesting_table()
+                .map(|nesting| table("nesting", nesting)),
+        );
         sections.push(Section {
             id: "confusion",
             title: "Confusion matrices".to_owned(),

@@ -113,7 +113,9 @@ impl Analysis {
             training_sentences: train.len(),
             sentences: gold.len(),
             words: words.clone().count() as u64,
-            unknown_words: words.filter(|word| !training.contains_word(&word.text)).count() as u64,
+            unknown_words: words
+                .filter(|word| !training.contains_word(&word.text))
+                .count() as u64,
             worst: worst::worst_sentences(gold, &models, options.worst),
             models: models
                 .into_iter()
@@ -383,7 +385,11 @@ pub(super) mod tests {
         assert_eq!(bad.confusion.count(Some("PER"), None), 2);
         let difference = bad.significance.difference.expect("compared");
         assert_eq!(difference.value, 2.0 / 8.0 - 8.0 / 10.0);
-        assert!(analysis.to_string().contains("1 gold entity does not align"));
+        assert!(
+            analysis
+                .to_string()
+                .contains("1 gold entity does not align")
+        );
     }
 
     #[test]

@@ -69,7 +69,8 @@ impl ModelCounts {
             self.lengths[length_group(entity.span.len())].predicted += 1;
             for (attribute, buckets) in Attribute::ALL.into_iter().zip(&mut self.buckets) {
                 let value = attribute.value(entity, sentence, counts.predicted, training);
-                buckets[attribute.bucket(value)].add_predicted(*outcome == PredictionOutcome::Correct);
+                buckets[attribute.bucket(value)]
+                    .add_predicted(*outcome == PredictionOutcome::Correct);
             }
         }
         counts

@@ -23,7 +23,10 @@ impl ReportTable {
     /// True when a column holds names, false when it holds values.
     pub fn is_name_column(&self, column: usize) -> bool {
         let first = self.groups.first().and_then(|group| group.rows.first());
-        match (column.checked_sub(usize::from(self.has_group_names())), first) {
+        match (
+            column.checked_sub(usize::from(self.has_group_names())),
+            first,
+        ) {
             (Some(column), Some(row)) => row
                 .get(column)
                 .is_some_and(|cell| cell.kind == CellKind::Name),
@@ -95,7 +98,9 @@ impl TableCell {
 
     /// A fraction in percent.
     pub fn percent(value: Option<f64>) -> Self {
-        let text = value.map_or(UNDEFINED.to_owned(), |value| format!("{:.2}", 100.0 * value));
+        let text = value.map_or(UNDEFINED.to_owned(), |value| {
+            format!("{:.2}", 100.0 * value)
+        });
         Self::new(text, CellKind::Number)
     }
 

@@ -261,7 +261,13 @@ impl Analysis {
         }
     }
 
-    fn score_table(&self, title: &str, first: &str, caption: &str, groups: Vec<RowGroup>) -> ReportTable {
+    fn score_table(
+        &self,
+        title: &str,
+        first: &str,
+        caption: &str,
+        groups: Vec<RowGroup>,
+    ) -> ReportTable {
         ReportTable {
             title: title.to_owned(),
             caption: format!(
@@ -274,7 +280,8 @@ impl Analysis {
 }
 
 /// Explains colours and arrows.
-const LEGEND: &str = "▲ and blue are better, ▼ and orange are worse; stronger colours from 1, 2.5 and 5 points.";
+const LEGEND: &str =
+    "▲ and blue are better, ▼ and orange are worse; stronger colours from 1, 2.5 and 5 points.";
 
 fn strings(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
