@@ -10,9 +10,10 @@ use serde_json::json;
 use super::{CorpusArgs, DeviceArgs, print_json};
 use crate::bench::{self, Measured};
 use crate::files::replace;
-use crate::plot::{Axis, Look, Panel, Series, page};
+use crate::plot::{Axis, LineStyle, Panel, Series, page};
 use crate::recipe::Recipe;
 use crate::registry;
+use crate::table::Table;
 
 /// Arguments of `bench`.
 #[derive(Debug, Args)]
@@ -91,20 +92,29 @@ impl Bench {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// A row for each length, and the picture.
+    /// Measures each length, prints a row for it, and writes the chart.
     fn over_lengths(
         &self,
         mut measure: impl FnMut(usize) -> crate::error::Result<Measured>,
     ) -> Result<ExitCode> {
         let mut rows = Vec::new();
+        // Each row is printed as soon as it is measured.
+        let table = Table::new(["words", "sentences/s", "words/s"]).min_widths([5, 12, 10]);
         if !self.json {
-            println!("words  sentences/s    words/s");
+            println!("{table}");
         }
         for words in self.lengths.iter().copied() {
             let measured = measure(words)?;
             let speed = measured.sentences as f64 / measured.seconds;
             if !self.json {
-                println!("{words:5} {speed:12.2} {:10.0}", speed * words as f64);
+                println!(
+                    "{}",
+                    table.format_row([
+                        words.to_string(),
+                        format!("{speed:.2}"),
+                        format!("{:.0}", speed * words as f64),
+                    ])
+                );
             }
             rows.push((words, speed, measured));
         }
@@ -118,44 +128,35 @@ impl Bench {
         }
         if let Some(path) = &self.out {
             let speeds: Vec<(usize, f64)> = rows.iter().map(|row| (row.0, row.1)).collect();
-            replace(path, picture(&speeds, self.what).as_bytes())?;
+            replace(path, chart(&speeds, self.what).as_bytes())?;
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// Words a second on the left, where a cliff would be seen; sentences a second on the right.
-fn picture(speeds: &[(usize, f64)], what: What) -> String {
-    let panel = |title, left, y_of: fn(usize, f64) -> f64| Panel {
-        title,
-        left,
-        ceiling: f64::INFINITY,
+/// The chart: words per second on the left, where a sudden drop is visible, and sentences per second on the right.
+fn chart(speeds: &[(usize, f64)], what: What) -> String {
+    let panel = |title: &str, y_of: fn(usize, f64) -> f64| Panel {
+        title: title.to_owned(),
+        y_limit: f64::INFINITY,
         series: vec![Series {
             name: String::new(),
-            look: Look::TRAIN,
+            style: LineStyle::BLUE,
             values: speeds
                 .iter()
                 .map(|(words, speed)| (*words as f64, y_of(*words, *speed)))
                 .collect(),
         }],
-        ring: None,
+        highlight: None,
     };
-    let words = panel("Words a second", 70.0, |words, speed| words as f64 * speed);
-    let sentences = panel("Sentences a second", 550.0, |_, speed| speed);
-    let x_axis = Axis::of(
-        speeds.iter().map(|(words, _)| *words as f64),
-        1.0,
-        f64::INFINITY,
-    );
-    let name = "words a sentence";
+    let words = panel("Words per second", |words, speed| words as f64 * speed);
+    let sentences = panel("Sentences per second", |_, speed| speed);
+    let x_axis = Axis::of_counts(speeds.iter().map(|(words, _)| *words as f64));
     let title = match what {
-        What::Train => "Training speed over the length of sentences",
-        What::Predict => "Prediction speed over the length of sentences",
+        What::Train => "Training speed by sentence length",
+        What::Predict => "Prediction speed by sentence length",
     };
-    page(
-        title,
-        &(words.draw(&x_axis, name) + &sentences.draw(&x_axis, name)),
-    )
+    page(title, "words per sentence", &x_axis, &[words, sentences])
 }
 
 #[cfg(test)]
@@ -164,8 +165,8 @@ mod tests {
 
     #[test]
     fn both_speeds_are_drawn() {
-        let svg = picture(&[(16, 100.0), (32, 50.0), (64, 20.0)], What::Predict);
+        let svg = chart(&[(16, 100.0), (32, 50.0), (64, 20.0)], What::Predict);
         assert_eq!(svg.matches("<polyline class=\"curve\"").count(), 2);
-        assert!(svg.contains("words a sentence"));
+        assert!(svg.contains("words per sentence"));
     }
 }

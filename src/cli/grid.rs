@@ -1,4 +1,4 @@
-//! `train --grid` and `--seeds`: the product of values, one folder a run, one table.
+//! `train --grid` and `--seeds`: trains every combination of values, one folder per run, and prints one table.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -11,28 +11,29 @@ use crate::eval::Counts;
 use crate::recipe::Recipe;
 use crate::recipe::set::key_and_values;
 use crate::registry;
+use crate::table::Table;
 
-/// One cell of the grid: what is set, and what each seed scored.
-struct Cell {
+/// One combination of the grid's values: the settings, and the counts of each seed's run.
+struct Combination {
     sets: Vec<String>,
     scores: Vec<Counts>,
 }
 
-/// Trains the whole product and prints the table. With `--resume`, runs that are done are not done again.
+/// Trains all combinations and prints the table. With `--resume`, finished runs are not repeated.
 pub fn run(train: &Train, out: &Path, interrupter: &Interrupter) -> Result<ExitCode> {
-    let mut cells = product(&train.grid)?;
+    let mut combinations = product(&train.grid)?;
     let seeds: Vec<u64> = if train.seeds.is_empty() {
         vec![Recipe::read(&train.recipe, &train.sets)?.train.seed]
     } else {
         train.seeds.clone()
     };
-    check(train, &cells)?;
-    let total = cells.len() * seeds.len();
+    check(train, &combinations)?;
+    let total = combinations.len() * seeds.len();
     let mut number = 0;
-    for index in 0..cells.len() {
+    for index in 0..combinations.len() {
         for seed in &seeds {
             number += 1;
-            let own = cells[index].sets.clone();
+            let own = combinations[index].sets.clone();
             let folder = out.join(name(&own, *seed));
             let sets = [&train.sets[..], &own, &[format!("train.seed={seed}")]].concat();
             println!("run {number} of {total}: {}", folder.display());
@@ -40,32 +41,34 @@ pub fn run(train: &Train, out: &Path, interrupter: &Interrupter) -> Result<ExitC
             let finished = train.train(&sets, &folder, train.resume && exists, interrupter);
             let finished = finished.inspect_err(|_| {
                 if number > 1 {
-                    println!("\nso far:\n{}", table(&cells[..=index], seeds.len()));
+                    println!("\nso far:\n{}", table(&combinations[..=index], seeds.len()));
                 }
             })?;
             let Some(report) = finished.test.or(finished.dev) else {
                 bail!("a grid needs dev or test sentences to compare on");
             };
-            cells[index].scores.push(if finished.tagger.nested() {
-                report.overall
-            } else {
-                report.flat_view
-            });
+            combinations[index]
+                .scores
+                .push(if finished.tagger.nested() {
+                    report.overall
+                } else {
+                    report.flat_view
+                });
         }
     }
-    println!("\n{}", table(&cells, seeds.len()));
+    println!("\n{}", table(&combinations, seeds.len()));
     Ok(ExitCode::SUCCESS)
 }
 
-/// Fails before the first run when any of them could not start, or two would share a folder.
-fn check(train: &Train, cells: &[Cell]) -> Result<()> {
+/// Fails before the first run if any run could not start or two would share a folder.
+fn check(train: &Train, combinations: &[Combination]) -> Result<()> {
     let mut names = Vec::new();
-    for cell in cells {
-        let sets = [&train.sets[..], &cell.sets].concat();
+    for combination in combinations {
+        let sets = [&train.sets[..], &combination.sets].concat();
         registry::resolve(Recipe::read(&train.recipe, &sets)?)?;
-        let name = name(&cell.sets, 0);
+        let name = name(&combination.sets, 0);
         if names.contains(&name) {
-            bail!("two combinations would both be called {name}; give each value once");
+            bail!("two combinations would both be named {name}; give each value once");
         }
         names.push(name);
     }
@@ -73,8 +76,8 @@ fn check(train: &Train, cells: &[Cell]) -> Result<()> {
 }
 
 /// All combinations of `key=a,b` lists. A list in brackets, such as key=[1, 2], is one value.
-fn product(grid: &[String]) -> Result<Vec<Cell>> {
-    let mut cells = vec![Cell {
+fn product(grid: &[String]) -> Result<Vec<Combination>> {
+    let mut combinations = vec![Combination {
         sets: Vec::new(),
         scores: Vec::new(),
     }];
@@ -82,13 +85,13 @@ fn product(grid: &[String]) -> Result<Vec<Cell>> {
         let Some((key, values)) = key_and_values(axis) else {
             bail!("--grid {axis}: write it as key=value,value, for example head.alpha=0.1,0.5");
         };
-        cells = cells
+        combinations = combinations
             .iter()
-            .flat_map(|cell| {
+            .flat_map(|combination| {
                 values.iter().map(|value| {
-                    let mut sets = cell.sets.clone();
+                    let mut sets = combination.sets.clone();
                     sets.push(format!("{key}={value}"));
-                    Cell {
+                    Combination {
                         sets,
                         scores: Vec::new(),
                     }
@@ -96,10 +99,10 @@ fn product(grid: &[String]) -> Result<Vec<Cell>> {
             })
             .collect();
     }
-    Ok(cells)
+    Ok(combinations)
 }
 
-/// A folder's name from what is set.
+/// The name of a run's folder, from its settings.
 fn name(sets: &[String], seed: u64) -> String {
     let mut parts: Vec<String> = sets
         .iter()
@@ -117,43 +120,35 @@ fn name(sets: &[String], seed: u64) -> String {
     parts.join("+")
 }
 
-fn table(cells: &[Cell], seeds: usize) -> String {
-    let label = |cell: &Cell| {
-        if cell.sets.is_empty() {
-            "recipe".to_string()
+/// The results so far: one row per combination of values.
+fn table(combinations: &[Combination], seeds: usize) -> String {
+    let mut table = Table::new(["setting", "P", "R", "F1"]);
+    for combination in combinations {
+        let score = |score: fn(&Counts) -> f64| {
+            let scores: Vec<f64> = combination.scores.iter().map(score).collect();
+            mean_and_deviation(&scores)
+        };
+        let setting = if combination.sets.is_empty() {
+            "recipe".to_owned()
         } else {
-            cell.sets.join(" ")
-        }
-    };
-    let width = cells
-        .iter()
-        .map(|cell| label(cell).chars().count())
-        .max()
-        .unwrap_or(0)
-        .max(8);
-    let mut lines = vec![format!(
-        "{:<width$} {:>15} {:>15} {:>15}",
-        "setting", "P", "R", "F1"
-    )];
-    for cell in cells {
-        let column =
-            |score: fn(&Counts) -> f64| spread(&cell.scores.iter().map(score).collect::<Vec<_>>());
-        lines.push(format!(
-            "{:<width$} {:>15} {:>15} {:>15}",
-            label(cell),
-            column(Counts::precision),
-            column(Counts::recall),
-            column(Counts::f1)
-        ));
+            combination.sets.join(" ")
+        };
+        table.row([
+            setting,
+            score(Counts::precision),
+            score(Counts::recall),
+            score(Counts::f1),
+        ]);
     }
     if seeds > 1 {
-        lines.push(format!("mean ± standard deviation over {seeds} seeds"));
+        format!("{table}\nmean ± standard deviation over {seeds} seeds")
+    } else {
+        table.to_string()
     }
-    lines.join("\n")
 }
 
-/// Mean in percent, with the sample deviation when there are several.
-fn spread(values: &[f64]) -> String {
+/// Mean in percent, and the sample standard deviation if there are several values.
+fn mean_and_deviation(values: &[f64]) -> String {
     if values.is_empty() {
         return "–".into();
     }
@@ -175,21 +170,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_product_is_whole_and_named() {
+    fn product_has_all_combinations_with_distinct_names() {
         let grid = ["a.x=1,2".to_string(), "b=u/v,w".to_string()];
-        let cells = product(&grid).unwrap();
-        let sets: Vec<String> = cells.iter().map(|cell| cell.sets.join(" ")).collect();
+        let combinations = product(&grid).unwrap();
+        let sets: Vec<String> = combinations
+            .iter()
+            .map(|combination| combination.sets.join(" "))
+            .collect();
         assert_eq!(
             sets,
             ["a.x=1 b=u/v", "a.x=1 b=w", "a.x=2 b=u/v", "a.x=2 b=w"]
         );
-        assert_eq!(name(&cells[0].sets, 3), "a.x-1+b-u_v+seed-3");
+        assert_eq!(name(&combinations[0].sets, 3), "a.x-1+b-u_v+seed-3");
         assert!(product(&["nonsense".to_string()]).is_err());
     }
 
     #[test]
-    fn spreads_are_sample_deviations() {
-        assert_eq!(spread(&[0.5]), "50.00");
-        assert_eq!(spread(&[0.4, 0.6]), "50.00 ± 14.14");
+    fn deviations_are_those_of_a_sample() {
+        assert_eq!(mean_and_deviation(&[0.5]), "50.00");
+        assert_eq!(mean_and_deviation(&[0.4, 0.6]), "50.00 ± 14.14");
     }
 }

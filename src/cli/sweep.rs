@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::print_json;
 use crate::data;
 use crate::eval::{Counts, evaluate, threshold};
-use crate::files::write_atomic;
+use crate::files::replace;
 use crate::heads::settings::Setting;
 use crate::model::folder::{self, ModelConfig};
 use crate::plot::{Axis, LineStyle, Panel, Series, page};
@@ -173,7 +173,11 @@ impl Sweep<'_> {
             values.chain([key.chars().count()]).max().unwrap_or(0)
         });
         let widths: Vec<usize> = widths.chain([6, 6, 6, 11]).collect();
-        let mut table = Table::new(header).min_widths(widths);
+        let header: Vec<&str> = header.collect();
+        let table = Table::new(header.clone()).min_widths(widths);
+        if !self.json {
+            println!("{}", table.format_row(header));
+        }
         let mut rows = Vec::new();
         for values in combinations {
             let row = self.measure(axes, values, sentences)?;
@@ -181,10 +185,7 @@ impl Sweep<'_> {
                 let mut cells: Vec<String> = row.values.iter().map(plain).collect();
                 cells.extend(percents(&row.counts));
                 cells.push(format!("{:.1}", row.sentences_per_second));
-                table.row(cells);
-                for line in table.take_lines() {
-                    println!("{line}");
-                }
+                println!("{}", table.format_row(cells));
             }
             rows.push(row);
         }
@@ -193,7 +194,7 @@ impl Sweep<'_> {
             print_json(&rows.collect())?;
         }
         if let (Some(path), Some(x)) = (self.out, x_axis) {
-            write_atomic(path, plot(&rows, axes, x).as_bytes())?;
+            replace(path, plot(&rows, axes, x).as_bytes())?;
             if !self.json {
                 println!("written: {}", path.display());
             }

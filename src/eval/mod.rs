@@ -1,7 +1,7 @@
-//! How good the found entities are: strict scores, for everything together and for its parts.
+//! Evaluation of predicted entities against gold: strict scores, score thresholds and the comparison of models.
 //!
-//! Strict means that an entity counts as found only when both its span and its type are right. Scores are
-//! micro-averaged: entities are counted over the whole corpus before anything is divided.
+//! Strict means that a predicted entity is correct only when both its span and its type equal those of a gold entity.
+//! Scores are micro-averaged: entities are counted over the whole corpus before dividing.
 
 pub mod analysis;
 mod counts;
@@ -10,5 +10,50 @@ pub mod predictions;
 mod report;
 pub mod threshold;
 
-pub use counts::{Counts, Split};
+pub use counts::{Counts, GroupCounts};
 pub use report::{LENGTHS, Report};
+
+use crate::error::Result;
+use crate::model::tagger::Tagger;
+use crate::text::Sentence;
+
+/// Tags the sentences and scores the mentions against the sentences' gold entities.
+///
+/// Misaligned gold entities, which no span of words can equal, count as missed.
+pub fn evaluate(tagger: &dyn Tagger, sentences: &[Sentence]) -> Result<Report> {
+    let mentions = tagger.tag(sentences)?;
+    let mut report = Report::of(
+        sentences
+            .iter()
+            .map(|sentence| sentence.entities.as_slice())
+            .zip(mentions.iter().map(Vec::as_slice)),
+    );
+    for entity in sentences.iter().flat_map(|sentence| &sentence.misaligned) {
+        report.add_unreachable(&entity.label, 1);
+    }
+    Ok(report)
+}
+
+/// Entities for the tests of this module and those below it.
+#[cfg(test)]
+pub(crate) mod test_data {
+    use proptest::prelude::*;
+
+    use crate::text::{Entity, Mention};
+
+    /// Mentions of these entities, all with the same score.
+    pub(crate) fn mentions(entities: &[Entity]) -> Vec<Mention> {
+        let mention = |entity: &Entity| Mention {
+            entity: entity.clone(),
+            score: 0.5,
+        };
+        entities.iter().map(mention).collect()
+    }
+
+    /// A few entities of a short sentence; they may nest, cross and repeat.
+    pub(crate) fn any_entities() -> impl Strategy<Value = Vec<Entity>> {
+        let entity = (0usize..11, 1usize..6, "[ABC]")
+            .prop_map(|(start, length, label)| Entity::new(start, start + length, label));
+        prop::collection::vec(entity, 0..12)
+    }
+}

@@ -1,16 +1,17 @@
-//! Reading predictions from a file: those `nerzoo predict` wrote, or another tool in one of the two formats here.
+//! Reads predictions from a file written by `nerzoo predict`, or by another tool in one of the formats below.
 //!
-//! One JSON object a line, one line a gold sentence, in the gold file's order; blank lines are passed over.
+//! The file has one JSON object per line and one line per gold sentence, in the order of the gold file. Blank lines
+//! are skipped.
 //!
-//! * `{"text": ..., "entities": [{"start", "end", "label", "score"}]}`: borders count characters. The text must be the
-//!   gold sentence's. White space at the ends of a span is cut off; a span that then does not start and end on the
-//!   words of the gold sentence is an error. Moving it to the nearest words could make it right by accident, and
-//!   leaving it out would hide a wrong prediction.
-//! * `{"tokens": [...], "entities": [{"start", "end", "type"}]}`: borders count words. The words must be the gold
+//! * `{"text": ..., "entities": [{"start", "end", "label", "score"}]}`: offsets count characters. The text must equal
+//!   the gold sentence's. White space at both ends of a span is removed; a span that then does not start and end on
+//!   word boundaries of the gold sentence is an error. Moving it to the nearest words could make it correct by
+//!   accident, and dropping it would hide a wrong prediction.
+//! * `{"tokens": [...], "entities": [{"start", "end", "type"}]}`: offsets count words. The words must equal the gold
 //!   sentence's.
 //!
-//! In both, `label` and `type` are the same, an entity may be `[start, end, type]`, ends are one past the last, and a
-//! missing score is 1.
+//! In both formats `label` and `type` are synonyms, an entity may be written `[start, end, type]`, ends are exclusive,
+//! and a missing score means 1.
 
 use std::path::Path;
 
@@ -19,15 +20,15 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Location, Result};
 use crate::text::{Entity, Mention, Sentence, Span, slice};
 
-/// How many characters of a text a message shows.
-const SHOWN: usize = 60;
+/// Error messages quote at most this many characters of a text.
+const QUOTED_CHARACTERS: usize = 60;
 
-/// Reads the predictions for each gold sentence.
+/// Reads a file of predictions: the mentions of each gold sentence.
 pub fn read(path: &Path, gold: &[Sentence]) -> Result<Vec<Vec<Mention>>> {
     let bytes = std::fs::read(path).map_err(|source| Error::io(path, source))?;
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
     let mut predictions = Vec::with_capacity(gold.len());
-    let mut off_words = Vec::new(); // line and problem of spans that are none of words
+    let mut misaligned = Vec::new(); // line and problem of spans that do not align with words
     for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
         let at = |problem: String| Error::data(Location::line(path, index + 1), problem);
         let line = std::str::from_utf8(line)
@@ -46,7 +47,7 @@ pub fn read(path: &Path, gold: &[Sentence]) -> Result<Vec<Vec<Mention>>> {
         for mention in record.mentions().map_err(at)? {
             match mention {
                 Ok(mention) => mentions.push(mention),
-                Err(problem) => off_words.push((index + 1, problem)),
+                Err(MisalignedSpan(problem)) => misaligned.push((index + 1, problem)),
             }
         }
         predictions.push(mentions);
@@ -59,35 +60,35 @@ pub fn read(path: &Path, gold: &[Sentence]) -> Result<Vec<Vec<Mention>>> {
         );
         return Err(Error::data(Location::file(path), problem));
     }
-    match off_words.first() {
+    match misaligned.first() {
         None => Ok(predictions),
         Some((line, problem)) => {
-            let problem = other_words(problem, off_words.len() - 1);
+            let problem = misaligned_message(problem, misaligned.len() - 1);
             Err(Error::data(Location::line(path, *line), problem))
         }
     }
 }
 
-/// What to do about spans that are none of words: the first of them, and how many more.
-fn other_words(problem: &str, more: usize) -> String {
+/// Error message for spans that do not align with words: the first one, how many more there are, and the remedy.
+fn misaligned_message(problem: &str, more: usize) -> String {
     let more = match more {
         0 => String::new(),
         more => format!(" (and {more} more like it)"),
     };
     format!(
-        "{problem}{more}; give the model's folder instead of this file, or predict records of `tokens`, so that its words are the gold ones"
+        "{problem}{more}; pass the model's folder instead of this file, or predict from records with `tokens`, so that the model uses the gold words"
     )
 }
 
-/// A line, checked to be about the gold sentence.
+/// The entities of a line whose text or words have been checked against the gold sentence.
 struct Record<'a> {
     entities: Vec<Value>,
     sentence: &'a Sentence,
     in_words: bool,
 }
 
-/// A mention, or why its span is no span of words.
-type Placed = std::result::Result<Mention, String>;
+/// Describes a predicted span that does not start and end on word boundaries.
+struct MisalignedSpan(String);
 
 impl<'a> Record<'a> {
     fn parse(line: &str, sentence: &'a Sentence, number: usize) -> Result<Self, String> {
@@ -96,13 +97,13 @@ impl<'a> Record<'a> {
         if let Some(problem) = record.get("error") {
             let problem = problem.as_str().map_or(problem.to_string(), str::to_owned);
             return Err(format!(
-                "holds an error instead of predictions: {problem}; mend the input and predict again"
+                "holds an error instead of predictions: {problem}; correct the input and predict again"
             ));
         }
         let tokens = record.get("tokens").or(record.get("words"));
         match (tokens, record.get("text")) {
-            (Some(tokens), _) => same_words(tokens, sentence, number)?,
-            (None, Some(text)) => same_text(text, sentence, number)?,
+            (Some(tokens), _) => check_words(tokens, sentence, number)?,
+            (None, Some(text)) => check_text(text, sentence, number)?,
             (None, None) => {
                 return Err("has neither `text` nor `tokens`; are these predictions?".to_owned());
             }
@@ -118,61 +119,61 @@ impl<'a> Record<'a> {
         }
     }
 
-    fn mentions(&self) -> Result<Vec<Placed>, String> {
+    fn mentions(&self) -> Result<Vec<Result<Mention, MisalignedSpan>>, String> {
         let mut mentions = Vec::with_capacity(self.entities.len());
         for (index, entity) in self.entities.iter().enumerate() {
-            let mention = Written::parse(entity)
-                .and_then(|written| self.place(written))
+            let mention = RawEntity::parse(entity)
+                .and_then(|entity| self.to_mention(entity))
                 .map_err(|problem| format!("`entities`[{index}] {problem}"))?;
             mentions.push(mention);
         }
         Ok(mentions)
     }
 
-    fn place(&self, written: Written) -> Result<Placed, String> {
+    fn to_mention(&self, entity: RawEntity) -> Result<Result<Mention, MisalignedSpan>, String> {
         let (length, unit) = if self.in_words {
             (self.sentence.len(), "words")
         } else {
             (self.sentence.text.chars().count(), "characters")
         };
-        let Written {
+        let RawEntity {
             start,
             end,
             label,
             score,
-        } = written;
+        } = entity;
         if start >= end || end > length {
             return Err(format!(
-                "({label}) has the span {start}..{end}, but the sentence has {length} {unit}; ends are one past the last"
+                "({label}) has the span {start}..{end}, but the sentence has {length} {unit}; ends are exclusive"
             ));
         }
         let span = if self.in_words {
             Some(Span::new(start, end))
         } else {
-            trimmed(self.sentence, start, end)
+            span_without_white_space(self.sentence, start, end)
         };
         Ok(match span {
             Some(span) => Ok(Mention {
                 entity: Entity { span, label },
                 score,
             }),
-            None => Err(format!(
-                "{label} {start}..{end} `{}` does not start and end on words of the gold sentence",
-                shown(slice(&self.sentence.text, start, end))
-            )),
+            None => Err(MisalignedSpan(format!(
+                "{label} {start}..{end} `{}` does not start and end on word boundaries of the gold sentence",
+                quote(slice(&self.sentence.text, start, end))
+            ))),
         })
     }
 }
 
-/// An entity as written.
-struct Written {
+/// An entity as the file has it; offsets count characters or words.
+struct RawEntity {
     start: usize,
     end: usize,
     label: String,
     score: f32,
 }
 
-impl Written {
+impl RawEntity {
     fn parse(value: &Value) -> Result<Self, String> {
         let (start, end, label, score) = match value {
             Value::Object(entity) => (
@@ -194,14 +195,14 @@ impl Written {
         let number = |value: Option<&Value>, name: &str| {
             let number = value.and_then(Value::as_u64);
             let number = number.and_then(|number| usize::try_from(number).ok());
-            number.ok_or_else(|| format!("needs a `{name}`, a number, 0 or more"))
+            number.ok_or_else(|| format!("needs a `{name}`, an integer of at least 0"))
         };
         let label = label
             .and_then(Value::as_str)
             .filter(|label| !label.trim().is_empty());
         let score = match score {
             None | Some(Value::Null) => 1.0,
-            Some(score) => score.as_f64().ok_or("has a `score` that is no number")?,
+            Some(score) => score.as_f64().ok_or("has a `score` that is not a number")?,
         };
         Ok(Self {
             start: number(start, "start")?,
@@ -212,7 +213,7 @@ impl Written {
     }
 }
 
-fn same_words(tokens: &Value, sentence: &Sentence, number: usize) -> Result<(), String> {
+fn check_words(tokens: &Value, sentence: &Sentence, number: usize) -> Result<(), String> {
     let tokens: Option<Vec<&str>> = tokens
         .as_array()
         .and_then(|tokens| tokens.iter().map(Value::as_str).collect());
@@ -221,38 +222,38 @@ fn same_words(tokens: &Value, sentence: &Sentence, number: usize) -> Result<(), 
     if words.eq(tokens.iter().copied()) {
         Ok(())
     } else {
-        Err(other_sentence(&tokens.join(" "), sentence, number))
+        Err(different_sentence(&tokens.join(" "), sentence, number))
     }
 }
 
-fn same_text(text: &Value, sentence: &Sentence, number: usize) -> Result<(), String> {
+fn check_text(text: &Value, sentence: &Sentence, number: usize) -> Result<(), String> {
     let text = text.as_str().ok_or("`text` must be a string")?;
     if text == sentence.text {
         Ok(())
     } else {
-        Err(other_sentence(text, sentence, number))
+        Err(different_sentence(text, sentence, number))
     }
 }
 
-fn other_sentence(found: &str, sentence: &Sentence, number: usize) -> String {
+fn different_sentence(found: &str, sentence: &Sentence, number: usize) -> String {
     format!(
-        "this is `{}`, but gold sentence {number} is `{}`; predictions must be of the gold file, in its order",
-        shown(found),
-        shown(&sentence.text)
+        "this is `{}`, but gold sentence {number} is `{}`; predictions must be for the gold file, in its order",
+        quote(found),
+        quote(&sentence.text)
     )
 }
 
-/// The start of a text, on one line.
-fn shown(text: &str) -> String {
-    let mut shown: String = text.chars().take(SHOWN).collect();
-    if shown.len() < text.len() {
-        shown.push('…');
+/// The start of a text on one line, for error messages.
+fn quote(text: &str) -> String {
+    let mut start: String = text.chars().take(QUOTED_CHARACTERS).collect();
+    if start.len() < text.len() {
+        start.push('…');
     }
-    shown.replace(['\n', '\r', '\t'], " ")
+    start.replace(['\n', '\r', '\t'], " ")
 }
 
-/// The words under a span of characters without the white space at its ends.
-fn trimmed(sentence: &Sentence, start: usize, end: usize) -> Option<Span> {
+/// The span of words that covers characters `start..end` without white space at both ends, if there is one.
+fn span_without_white_space(sentence: &Sentence, start: usize, end: usize) -> Option<Span> {
     let text = slice(&sentence.text, start, end);
     let leading = text.chars().take_while(|c| c.is_whitespace()).count();
     let trailing = text.chars().rev().take_while(|c| c.is_whitespace()).count();
@@ -286,8 +287,8 @@ mod tests {
 
     #[test]
     fn characters_and_words_give_the_same_spans() {
-        // Zoë and a space are 4 characters; the scientist is 3 (two pictures and a joiner) and a space; met and a
-        // space are 4: `Ida` starts at 12, and the second span has a space too many before it.
+        // "Zoë " has 4 characters, the emoji 3 (two pictures and a joiner) and a space, "met " 4: `Ida` starts at 12,
+        // so the second span includes the space before it.
         let characters = r#"{"text":"Zoë 👩‍🔬 met Ida Berg .","entities":[{"start":0,"end":3,"label":"PER","score":0.5,"text":"Zoë"},{"start":11,"end":20,"label":"PER"}]}"#;
         let words = r#"{"tokens":["Zoë","👩‍🔬","met","Ida","Berg","."],"entities":[{"start":0,"end":1,"type":"PER","score":0.5},[3,5,"PER"]]}"#;
         let expected = vec![
@@ -301,7 +302,7 @@ mod tests {
             },
         ];
         for line in [characters, words] {
-            // A byte-order mark, Windows line ends and blank lines do no harm; white space around a span neither.
+            // A byte-order mark, Windows line ends, blank lines and white space around a span are accepted.
             let content = format!("\u{feff}{line}\r\n\r\n{SECOND}\n\n");
             let read = read_text(&content).expect("sound predictions");
             assert_eq!(read, [expected.clone(), Vec::new()]);
@@ -309,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn other_sentences_are_told_apart() {
+    fn predictions_for_other_sentences_are_rejected() {
         let message = error(&format!("{SECOND}\n{FIRST}\n"));
         assert!(
             message.contains("p.jsonl:1: this is `Nothing here`, but gold sentence 1 is"),
@@ -332,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_off_words_are_counted_and_the_first_is_named() {
+    fn misaligned_spans_are_counted_and_the_first_is_reported() {
         let second = r#"{"text":"Nothing here","entities":[[0,3,"A"],[8,11,"B"],[8,12,"A"]]}"#;
         let message = error(&format!("{FIRST}\n{second}\n"));
         assert!(
@@ -340,13 +341,13 @@ mod tests {
             "{message}"
         );
         assert!(
-            message.contains("(and 1 more like it); give the model's folder"),
+            message.contains("(and 1 more like it); pass the model's folder"),
             "{message}"
         );
     }
 
     #[test]
-    fn broken_lines_say_what_is_wrong() {
+    fn invalid_lines_are_explained() {
         let cases = [
             ("nonsense", "not a JSON object"),
             ("[1]", "not a JSON object"),
@@ -381,7 +382,7 @@ mod tests {
             ),
             (
                 r#"{"text":"Nothing here","entities":[{"start":0,"end":7,"label":"A","score":"x"}]}"#,
-                "no number",
+                "not a number",
             ),
             (
                 r#"{"tokens":["Nothing","here"],"entities":[[0,3,"A"]]}"#,

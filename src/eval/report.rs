@@ -1,39 +1,41 @@
-//! The scores of a corpus: all entities, each type, flat and nested ones, short and long ones.
+//! Strict scores of a corpus: over all entities, by type, by nesting and by length.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::{Counts, Split};
+use super::counts::{Scores, sorted_distinct};
+use super::{Counts, GroupCounts};
+use crate::table::Table;
 use crate::text::{Entity, Mention, outermost};
 
-/// Names of the groups of entities by their number of words.
+/// Names of the groups that entities are sorted into by their number of words.
 pub const LENGTHS: [&str; 4] = ["1", "2", "3-4", "5+"];
 
-/// Strict scores of predictions against gold.
+/// Strict evaluation of predictions against gold entities: counts over all entities and over groups of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     /// All entities.
     pub overall: Counts,
-    /// The entities of each type that is gold or was predicted.
+    /// Entities by type, for every type that occurs in gold or predictions.
     pub per_type: BTreeMap<String, Counts>,
-    /// Entities that share no word with another one: gold ones by their neighbours among the gold entities,
-    /// predicted ones by theirs among the predicted.
-    pub flat: Split,
-    /// Entities that share a word with another one (they contain it, lie in it or cross it), each side by its own
-    /// neighbours as for `flat`. The two together are all entities.
-    pub nested: Split,
+    /// Entities that share no word with another entity of their side: gold entities are compared with gold ones,
+    /// predicted entities with predicted ones.
+    pub flat: GroupCounts,
+    /// Entities that share a word with another entity of their side (contain it, lie in it or cross it). `flat` and
+    /// `nested` together are all entities.
+    pub nested: GroupCounts,
     /// Entities by their number of words, in the order of [`LENGTHS`].
     pub lengths: [Counts; 4],
-    /// What a flat evaluation sees: the outermost predicted entities against the outermost gold ones.
+    /// The flat evaluation: the outermost predicted entities against the outermost gold entities.
     pub flat_view: Counts,
-    /// Gold entities that no span of words equals, so that no model can find them.
+    /// Gold entities that no span of words equals, so no model can find them.
     pub unreachable: u64,
 }
 
 impl Report {
-    /// The report on pairs of gold and predicted entities, a pair for each sentence.
+    /// The report on pairs of gold and predicted entities, one pair per sentence.
     pub fn of<'a>(pairs: impl IntoIterator<Item = (&'a [Entity], &'a [Mention])>) -> Self {
         let mut report = Self::default();
         for (gold, predicted) in pairs {
@@ -44,11 +46,11 @@ impl Report {
 
     /// Adds a sentence. Both sides are sets: an entity listed twice counts once.
     pub fn add(&mut self, gold: &[Entity], predicted: &[Mention]) {
-        let gold = distinct(gold);
-        let predicted = distinct(predicted.iter().map(|mention| &mention.entity));
-        for (entity, nested) in gold.iter().zip(nesting(&gold)) {
+        let gold = sorted_distinct(gold.iter().cloned());
+        let predicted = sorted_distinct(predicted.iter().map(|mention| mention.entity.clone()));
+        for (entity, nested) in gold.iter().zip(are_nested(&gold)) {
             let found = predicted.binary_search(entity).is_ok();
-            self.split(nested).add_gold(found);
+            self.group(nested).add_gold(found);
             self.count(
                 entity,
                 Counts {
@@ -58,8 +60,8 @@ impl Report {
                 },
             );
         }
-        for (entity, nested) in predicted.iter().zip(nesting(&predicted)) {
-            self.split(nested)
+        for (entity, nested) in predicted.iter().zip(are_nested(&predicted)) {
+            self.group(nested)
                 .add_predicted(gold.binary_search(entity).is_ok());
             self.count(
                 entity,
@@ -75,8 +77,8 @@ impl Report {
 
     /// Adds `count` gold entities that no span of words equals; they count as missed.
     ///
-    /// Their length in words and their nesting are unknown, so `lengths`, `flat` and `nested` leave them out; the
-    /// flat view takes all of them, lest it look better than it is.
+    /// Their length in words and their nesting are unknown, so `lengths`, `flat` and `nested` leave them out. The flat
+    /// view includes all of them, so that it is not too optimistic.
     pub fn add_unreachable(&mut self, label: &str, count: u64) {
         if count == 0 {
             return;
@@ -91,22 +93,24 @@ impl Report {
         self.unreachable += count;
     }
 
-    /// True when a gold or predicted entity overlaps another of its side.
+    /// True when any gold or predicted entity overlaps another one of its side.
     pub fn has_nesting(&self) -> bool {
         self.nested.gold + self.nested.predicted > 0
     }
 
     /// The report as JSON; scores are fractions in 0..=1.
     pub fn to_json(&self) -> Value {
-        let per_type: serde_json::Map<String, Value> = self
+        let scores =
+            |name: &str, counts: &Counts| (name.to_owned(), Scores::from(*counts).to_json());
+        let per_type: Map<String, Value> = self
             .per_type
             .iter()
-            .map(|(label, counts)| (label.clone(), Row::from(counts).to_json()))
+            .map(|(label, counts)| scores(label, counts))
             .collect();
-        let lengths: serde_json::Map<String, Value> = LENGTHS
+        let lengths: Map<String, Value> = LENGTHS
             .iter()
             .zip(&self.lengths)
-            .map(|(name, counts)| ((*name).to_owned(), Row::from(counts).to_json()))
+            .map(|(name, counts)| scores(name, counts))
             .collect();
         json!({
             "precision": self.overall.precision(),
@@ -116,14 +120,14 @@ impl Report {
             "correct": self.overall.correct,
             "predicted": self.overall.predicted,
             "per_type": per_type,
-            "flat": Row::from(&self.flat).to_json(),
-            "nested": Row::from(&self.nested).to_json(),
-            "flat_view": Row::from(&self.flat_view).to_json(),
+            "flat": Scores::from(self.flat).to_json(),
+            "nested": Scores::from(self.nested).to_json(),
+            "flat_view": Scores::from(self.flat_view).to_json(),
             "lengths": lengths,
         })
     }
 
-    fn split(&mut self, nested: bool) -> &mut Split {
+    fn group(&mut self, nested: bool) -> &mut GroupCounts {
         if nested {
             &mut self.nested
         } else {
@@ -145,131 +149,67 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let types: Vec<(&str, Row)> = self
-            .per_type
-            .iter()
-            .map(|(label, counts)| (label.as_str(), Row::from(counts)))
-            .collect();
-        let mut totals = vec![("micro", Row::from(&self.overall))];
+        let mut table = Table::new(["type", "P", "R", "F1", "support"]).min_widths([0, 7, 7, 7, 9]);
+        table.rule();
+        for (label, counts) in &self.per_type {
+            table.row(row(label, (*counts).into()));
+        }
+        if !self.per_type.is_empty() {
+            table.rule();
+        }
+        table.row(row("micro", self.overall.into()));
         if self.has_nesting() {
-            // Without nesting these lines would only repeat the total.
-            totals.push(("flat", Row::from(&self.flat)));
-            totals.push(("nested", Row::from(&self.nested)));
-            totals.push(("flat view", Row::from(&self.flat_view)));
+            // Without nesting these rows would only repeat the first.
+            table.row(row("flat", self.flat.into()));
+            table.row(row("nested", self.nested.into()));
+            table.row(row("flat view", self.flat_view.into()));
         }
-        let width = types
-            .iter()
-            .chain(&totals)
-            .map(|(name, _)| name.chars().count())
-            .max()
-            .unwrap_or(0);
-        let head = format!(
-            "{:width$}  {:>7}  {:>7}  {:>7}  {:>9}",
-            "type", "P", "R", "F1", "support"
-        );
-        let rule = "-".repeat(head.chars().count());
-        writeln!(f, "{head}\n{rule}")?;
-        for (name, row) in &types {
-            writeln!(f, "{name:width$}  {row}")?;
-        }
-        if !types.is_empty() {
-            writeln!(f, "{rule}")?;
-        }
-        let totals: Vec<String> = totals
-            .iter()
-            .map(|(name, row)| format!("{name:width$}  {row}"))
-            .collect();
-        f.write_str(&totals.join("\n"))?;
-        match self.unreachable {
-            0 => Ok(()),
-            1 => write!(
-                f,
-                "\n1 gold entity is no span of words and counts as missed"
-            ),
-            count => write!(
-                f,
-                "\n{count} gold entities are no spans of words and count as missed"
-            ),
+        write!(f, "{table}")?;
+        match unreachable_note(self.unreachable) {
+            Some(note) => write!(f, "\n{note}"),
+            None => Ok(()),
         }
     }
 }
 
-/// The scores of a line of the table, however they were counted.
-struct Row {
-    precision: f64,
-    recall: f64,
-    f1: f64,
-    support: u64,
+/// A row of the printed table: the name, scores in percent, and the support.
+fn row(name: &str, scores: Scores) -> Vec<String> {
+    let percent = scores
+        .or_zero()
+        .map(|score| format!("{:.2}", 100.0 * score));
+    let mut cells = vec![name.to_owned()];
+    cells.extend(percent);
+    cells.push(scores.support.to_string());
+    cells
 }
 
-impl Row {
-    fn to_json(&self) -> Value {
-        json!({
-            "precision": self.precision,
-            "recall": self.recall,
-            "f1": self.f1,
-            "support": self.support,
-        })
+/// A sentence about gold entities that no span of words equals; `None` when there are none.
+pub(super) fn unreachable_note(count: u64) -> Option<String> {
+    match count {
+        0 => None,
+        1 => Some(
+            "1 gold entity does not align with word boundaries and counts as missed".to_owned(),
+        ),
+        count => Some(format!(
+            "{count} gold entities do not align with word boundaries and count as missed"
+        )),
     }
 }
 
-impl From<&Counts> for Row {
-    fn from(counts: &Counts) -> Self {
-        Self {
-            precision: counts.precision(),
-            recall: counts.recall(),
-            f1: counts.f1(),
-            support: counts.gold,
-        }
-    }
-}
-
-impl From<&Split> for Row {
-    fn from(split: &Split) -> Self {
-        Self {
-            precision: split.precision(),
-            recall: split.recall(),
-            f1: split.f1(),
-            support: split.gold,
-        }
-    }
-}
-
-impl fmt::Display for Row {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:>7.2}  {:>7.2}  {:>7.2}  {:>9}",
-            100.0 * self.precision,
-            100.0 * self.recall,
-            100.0 * self.f1,
-            self.support
-        )
-    }
-}
-
-/// The entities sorted, each once.
-fn distinct<'a>(entities: impl IntoIterator<Item = &'a Entity>) -> Vec<Entity> {
-    let mut entities: Vec<Entity> = entities.into_iter().cloned().collect();
-    entities.sort_unstable();
-    entities.dedup();
-    entities
-}
-
-/// For each of the distinct, sorted entities what [`crate::text::is_nested`] says of it, in one pass: an untrained
-/// span model can predict every span of a sentence, too many to compare each with each.
-fn nesting(entities: &[Entity]) -> impl Iterator<Item = bool> {
-    let mut covered = 0; // one past the last word of the entities so far
+/// [`crate::text::is_nested`] for each of the sorted, distinct entities, in one pass: an untrained span model can
+/// predict every span of a sentence, and comparing all pairs would be slow.
+fn are_nested(entities: &[Entity]) -> impl Iterator<Item = bool> {
+    let mut furthest_end = 0; // of the entities so far
     entities.iter().enumerate().map(move |(index, entity)| {
-        let follower = entities.get(index + 1);
-        let nested = covered > entity.span.start
-            || follower.is_some_and(|next| next.span.start < entity.span.end);
-        covered = covered.max(entity.span.end);
+        let next = entities.get(index + 1);
+        let nested = furthest_end > entity.span.start
+            || next.is_some_and(|next| next.span.start < entity.span.end);
+        furthest_end = furthest_end.max(entity.span.end);
         nested
     })
 }
 
-/// Which of [`LENGTHS`] an entity of so many words belongs to.
+/// Index in [`LENGTHS`] for an entity with this number of words.
 fn length_group(words: usize) -> usize {
     match words {
         0 | 1 => 0,
@@ -284,17 +224,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::eval::test_data::{any_entities, mentions};
     use crate::text::is_nested;
-
-    fn mentions(entities: &[Entity]) -> Vec<Mention> {
-        entities
-            .iter()
-            .map(|entity| Mention {
-                entity: entity.clone(),
-                score: 0.5,
-            })
-            .collect()
-    }
 
     fn report(gold: &[Entity], predicted: &[Entity]) -> Report {
         Report::of([(gold, mentions(predicted).as_slice())])
@@ -308,7 +239,7 @@ mod tests {
         }
     }
 
-    /// Gold nests a LOC in an ORG; the prediction finds the LOC alone, and crosses two PERs over one gold.
+    /// Gold has a LOC inside an ORG; the prediction finds only the LOC, and two crossing PERs where gold has one.
     fn nested_example() -> Report {
         let gold = [
             Entity::new(0, 5, "ORG"),
@@ -317,16 +248,16 @@ mod tests {
             Entity::new(9, 10, "LOC"),
         ];
         let predicted = [
-            Entity::new(2, 3, "LOC"), // right, nested in gold, flat here
-            Entity::new(6, 8, "PER"), // right, flat in gold, nested here
+            Entity::new(2, 3, "LOC"), // correct, nested in gold, flat here
+            Entity::new(6, 8, "PER"), // correct, flat in gold, nested here
             Entity::new(7, 9, "PER"), // wrong
-            Entity::new(6, 8, "PER"), // said before
+            Entity::new(6, 8, "PER"), // a duplicate
         ];
         report(&gold, &predicted)
     }
 
     #[test]
-    fn parts_are_counted_by_hand() {
+    fn counts_equal_those_made_by_hand() {
         let report = nested_example();
         assert_eq!(report.overall, counts(2, 3, 4));
         assert_eq!(report.per_type["ORG"], counts(0, 0, 1));
@@ -352,14 +283,14 @@ mod tests {
     }
 
     #[test]
-    fn flat_views_agree_whatever_the_order() {
+    fn flat_view_does_not_depend_on_the_order() {
         let one = [Entity::new(0, 2, "B"), Entity::new(0, 2, "A")];
         let other = [Entity::new(0, 2, "A"), Entity::new(0, 2, "B")];
         assert_eq!(report(&one, &other).flat_view, counts(1, 1, 1));
     }
 
     #[test]
-    fn sentences_are_counted_apart() {
+    fn entities_of_different_sentences_do_not_match() {
         let here = [Entity::new(0, 1, "PER")];
         let found = mentions(&here);
         let report = Report::of([(&here[..], &[][..]), (&[][..], &found[..])]);
@@ -381,9 +312,9 @@ mod tests {
         assert_eq!(report.flat_view, counts(1, 1, 4));
         assert_eq!(report.flat.gold, 1);
         assert!(
-            report
-                .to_string()
-                .ends_with("\n3 gold entities are no spans of words and count as missed")
+            report.to_string().ends_with(
+                "\n3 gold entities do not align with word boundaries and count as missed"
+            )
         );
     }
 
@@ -404,7 +335,7 @@ flat view    50.00    33.33    40.00          3";
     }
 
     #[test]
-    fn table_of_nothing_and_of_flat_text_has_no_nesting_lines() {
+    fn table_without_nesting_has_no_nesting_rows() {
         let expected = "\
 type         P        R       F1    support
 -------------------------------------------
@@ -422,7 +353,7 @@ micro     0.00     0.00     0.00          0";
     }
 
     #[test]
-    fn json_has_the_promised_keys() {
+    fn json_has_the_documented_keys() {
         let json = nested_example().to_json();
         let mut keys: Vec<&str> = json
             .as_object()
@@ -458,31 +389,25 @@ micro     0.00     0.00     0.00          0";
         assert_eq!(json["flat_view"]["f1"], 0.4);
     }
 
-    fn some_entities() -> impl Strategy<Value = Vec<Entity>> {
-        let entity = (0usize..12, 1usize..7, "[AB]")
-            .prop_map(|(start, length, label)| Entity::new(start, start + length, label));
-        prop::collection::vec(entity, 0..12)
-    }
-
     proptest! {
         #[test]
-        fn nesting_is_what_text_says(entities in some_entities()) {
-            let entities = distinct(&entities);
+        fn nesting_agrees_with_the_pairwise_definition(entities in any_entities()) {
+            let entities = sorted_distinct(entities);
             let slow: Vec<bool> = entities.iter().map(|entity| is_nested(entity, &entities)).collect();
-            prop_assert_eq!(nesting(&entities).collect::<Vec<_>>(), slow);
+            prop_assert_eq!(are_nested(&entities).collect::<Vec<_>>(), slow);
         }
 
         #[test]
-        fn parts_add_up_to_the_whole(gold in some_entities(), predicted in some_entities()) {
+        fn groups_add_up_to_the_total(gold in any_entities(), predicted in any_entities()) {
             let report = report(&gold, &predicted);
-            let whole = Counts::of(&gold, &predicted);
-            prop_assert_eq!(report.overall, whole);
-            prop_assert_eq!(report.per_type.values().copied().sum::<Counts>(), whole);
-            prop_assert_eq!(report.lengths.into_iter().sum::<Counts>(), whole);
-            prop_assert_eq!(report.flat.gold + report.nested.gold, whole.gold);
-            prop_assert_eq!(report.flat.found + report.nested.found, whole.correct);
-            prop_assert_eq!(report.flat.predicted + report.nested.predicted, whole.predicted);
-            prop_assert_eq!(report.flat.correct + report.nested.correct, whole.correct);
+            let total = Counts::of(&gold, &predicted);
+            prop_assert_eq!(report.overall, total);
+            prop_assert_eq!(report.per_type.values().copied().sum::<Counts>(), total);
+            prop_assert_eq!(report.lengths.into_iter().sum::<Counts>(), total);
+            prop_assert_eq!(report.flat.gold + report.nested.gold, total.gold);
+            prop_assert_eq!(report.flat.found + report.nested.found, total.correct);
+            prop_assert_eq!(report.flat.predicted + report.nested.predicted, total.predicted);
+            prop_assert_eq!(report.flat.correct + report.nested.correct, total.correct);
         }
     }
 }

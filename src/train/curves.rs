@@ -1,31 +1,30 @@
-//! The learning curves of a run: kept as JSON for tools and drawn as SVG for eyes.
+//! Learning curves of a run, written as JSON and as an SVG chart.
 
 use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::plot::*;
-
 use crate::error::{Error, Result};
 use crate::files::replace;
+use crate::plot::{Axis, LineStyle, MAX_MAGNITUDE, Panel, Series, format_value, page};
 
-/// The file of the curves' values in a run's folder.
+/// Name of the file with the values, in the run folder.
 pub const JSON_FILE: &str = "curves.json";
-/// The file of the curves' picture in a run's folder.
+/// Name of the file with the chart, in the run folder.
 pub const SVG_FILE: &str = "curves.svg";
 
-/// What was measured at one moment of training, as a rule at the end of an epoch.
+/// Measurements at one moment of training, usually the end of an epoch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// Epochs done.
+    /// Epochs completed.
     pub epoch: usize,
-    /// Optimiser steps done.
+    /// Optimiser steps completed.
     pub step: usize,
-    /// Mean training loss since the point before.
+    /// Mean training loss since the previous point.
     #[serde(deserialize_with = "null_is_nan")]
     pub train_loss: f64,
-    /// Loss on the development data, when measured.
+    /// Loss on the development data, if measured.
     pub dev_loss: Option<f64>,
     /// Strict precision on the development data, in 0..=1.
     pub dev_precision: Option<f64>,
@@ -33,7 +32,7 @@ pub struct Point {
     pub dev_recall: Option<f64>,
     /// Strict F1 on the development data, in 0..=1.
     pub dev_f1: Option<f64>,
-    /// The same of a bundle's other head.
+    /// Strict F1 of a bundle's other head on the development data, in 0..=1.
     #[serde(default)]
     pub other_f1: Option<f64>,
     /// The learning rate of the last step.
@@ -42,12 +41,12 @@ pub struct Point {
     /// Seconds since training began.
     #[serde(deserialize_with = "null_is_nan")]
     pub seconds: f64,
-    /// Training speed since the point before.
+    /// Training speed since the previous point.
     #[serde(deserialize_with = "null_is_nan")]
     pub sentences_per_second: f64,
 }
 
-/// JSON has no NaN and writes `null` for it; a run whose loss left the numbers must stay readable.
+/// Reads `null` as NaN: JSON has no NaN, and the curves of a diverged run must stay readable.
 fn null_is_nan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
 }
@@ -66,7 +65,7 @@ impl Curves {
         self.points.push(point);
     }
 
-    /// The point with the highest F1 on the development data, the earliest of equal ones.
+    /// The point with the highest F1 on the development data; on a tie the earliest.
     pub fn best(&self) -> Option<&Point> {
         let mut best: Option<(&Point, f64)> = None;
         for point in &self.points {
@@ -80,15 +79,15 @@ impl Curves {
         best.map(|(point, _)| point)
     }
 
-    /// Reads the curves that [`Curves::write`] left in a folder.
+    /// Reads the curves that [`Curves::write`] wrote into a folder.
     pub fn read(folder: &Path) -> Result<Self> {
         let path = folder.join(JSON_FILE);
         let json = fs::read_to_string(&path).map_err(|source| Error::io(&path, source))?;
         serde_json::from_str(&json).map_err(|error| Error::model_folder(&path, error.to_string()))
     }
 
-    /// Writes `curves.json` and `curves.svg` into a folder. Each file is replaced whole: a reader, or a crash, meets
-    /// the old one or the new one.
+    /// Writes `curves.json` and `curves.svg` into a folder. Each file is replaced atomically: a reader, also after a
+    /// crash, sees the old file or the new one.
     pub fn write(&self, folder: &Path) -> Result<()> {
         let json = serde_json::to_string_pretty(self)
             .map_err(|error| Error::model_folder(folder.join(JSON_FILE), error.to_string()))?;
@@ -100,51 +99,47 @@ impl Curves {
         replace(&folder.join(SVG_FILE), self.to_svg(&title).as_bytes())
     }
 
-    /// The picture: losses on the left, F1 on the right. Values that are not finite are left out.
+    /// The chart as SVG: losses on the left, F1 on the right. Values that are not finite are left out.
     pub fn to_svg(&self, title: &str) -> String {
-        // Several points in an epoch would stand on top of each other.
+        // Several points of one epoch would be drawn above each other.
         let by_epoch = self.points.is_sorted_by(|one, next| one.epoch < next.epoch);
         let x_name = if by_epoch { "epoch" } else { "step" };
         let x_of = |point: &Point| if by_epoch { point.epoch } else { point.step } as f64;
         let value = |point: &Point, y_of: fn(&Point) -> Option<f64>| {
-            let y = y_of(point).filter(|y| y.abs() < LARGEST)?;
+            let y = y_of(point).filter(|y| y.abs() < MAX_MAGNITUDE)?;
             Some((x_of(point), y))
         };
-        let series = |name: &str, look: Look, y_of: fn(&Point) -> Option<f64>| {
+        let series = |name: &str, style: LineStyle, y_of: fn(&Point) -> Option<f64>| {
             let values = self.points.iter().filter_map(|point| value(point, y_of));
             Series {
                 name: name.to_owned(),
-                look,
+                style,
                 values: values.collect(),
             }
         };
         let f1_of = |point: &Point| point.dev_f1.map(|f1| 100.0 * f1);
         let best = self.best().and_then(|point| value(point, f1_of));
         let f1_name = best.map_or("dev".to_owned(), |(x, f1)| {
-            format!("dev (best {} at {x_name} {})", short(f1, 2), short(x, 0))
+            let (x, f1) = (format_value(x, 0), format_value(f1, 2));
+            format!("dev (best {f1} at {x_name} {x})")
         });
         let loss = Panel {
-            title: "Loss",
-            left: 70.0,
-            ceiling: f64::INFINITY,
+            title: "Loss".to_owned(),
+            y_limit: f64::INFINITY,
             series: vec![
-                series("train", Look::TRAIN, |point| Some(point.train_loss)),
-                series("dev", Look::DEV, |point| point.dev_loss),
+                series("train", LineStyle::BLUE, |point| Some(point.train_loss)),
+                series("dev", LineStyle::ORANGE, |point| point.dev_loss),
             ],
-            ring: None,
+            highlight: None,
         };
         let f1 = Panel {
-            title: "F1 (%)",
-            left: 550.0,
-            ceiling: 100.0,
-            series: vec![series(&f1_name, Look::F1, f1_of)],
-            ring: best,
+            title: "F1 (%)".to_owned(),
+            y_limit: 100.0,
+            series: vec![series(&f1_name, LineStyle::GREEN, f1_of)],
+            highlight: best,
         };
-        let x_axis = Axis::of(self.points.iter().map(&x_of), 1.0, f64::INFINITY);
-        page(
-            title,
-            &(loss.draw(&x_axis, x_name) + &f1.draw(&x_axis, x_name)),
-        )
+        let x_axis = Axis::of_counts(self.points.iter().map(&x_of));
+        page(title, x_name, &x_axis, &[loss, f1])
     }
 }
 
@@ -176,7 +171,7 @@ mod tests {
         curves
     }
 
-    /// Numbers of points of the curves, the legend's lines aside.
+    /// Number of points of each curve, without the lines of the legend.
     fn drawn(svg: &str) -> Vec<usize> {
         svg.split("<polyline class=\"curve\" points=\"")
             .skip(1)
@@ -188,7 +183,7 @@ mod tests {
             .collect()
     }
 
-    /// Panics unless every tag is closed in order and nothing but tags uses angle brackets.
+    /// Panics unless every tag is closed in order and angle brackets occur only in tags.
     fn assert_well_formed(svg: &str) {
         let mut open = Vec::new();
         for piece in svg.split('<').skip(1) {
@@ -206,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn best_is_the_earliest_of_the_highest() {
+    fn best_is_the_earliest_point_with_the_highest_f1() {
         assert_eq!(curves([]).best(), None);
         let curves = curves([
             point(1, 1.0, None, Some(f64::NAN)),
@@ -219,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_is_drawn_for_every_value() {
+    fn every_value_is_drawn() {
         let svg = curves([
             point(1, 3.0, None, None),
             point(2, 2.0, Some(2.5), Some(0.5)),
@@ -233,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn few_values_draw_too() {
+    fn few_values_are_drawn() {
         let none = curves([]).to_svg("nothing");
         assert_well_formed(&none);
         assert!(drawn(&none).is_empty());
@@ -248,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn points_within_an_epoch_are_told_apart_by_step() {
+    fn several_points_in_an_epoch_are_drawn_over_steps() {
         let mut second = point(1, 1.0, None, None);
         second.step = 20;
         let svg = curves([point(1, 2.0, None, None), second]).to_svg("steps");
@@ -263,19 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_are_round() {
-        let labels =
-            |axis: Axis| -> Vec<String> { axis.ticks().map(|tick| axis.label(tick)).collect() };
-        let loss = Axis::of([0.13, 0.92].into_iter(), 0.0, f64::INFINITY);
-        assert_eq!(labels(loss), ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]);
-        let epochs = Axis::of([1.0, 2.0, 3.0].into_iter(), 1.0, f64::INFINITY);
-        assert_eq!(labels(epochs), ["1", "2", "3"]);
-        let negative = Axis::of([-1.0, 1.0].into_iter(), 0.0, f64::INFINITY);
-        assert_eq!(labels(negative), ["-1.0", "-0.5", "0.0", "0.5", "1.0"]);
-    }
-
-    #[test]
-    fn files_are_replaced_and_read_back() {
+    fn files_are_replaced_and_readable() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut curves = curves([point(1, 2.0, Some(1.5), Some(0.25))]);
         curves.write(folder.path()).expect("written");
@@ -293,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_diverged_run_stays_readable() {
+    fn curves_of_a_diverged_run_are_readable() {
         let folder = tempfile::tempdir().expect("a folder");
         let curves = curves([point(1, f64::NAN, Some(f64::INFINITY), Some(0.5))]);
         curves.write(folder.path()).expect("written");
@@ -304,7 +287,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_values_draw(
+        fn any_values_can_be_drawn(
             values in prop::collection::vec(
                 (any::<usize>(), any::<f64>(), any::<Option<f64>>(), any::<Option<f64>>()),
                 0..5,

@@ -1,8 +1,9 @@
-//! The four attributes an entity is sorted by, their buckets, and what the training sentences say about it.
+//! Attributes of an entity (length, sentence length, label consistency, density), sorted into buckets.
 //!
-//! Attributes and borders are those of the Bundling Learning paper (equations 23a to 23d, table 5), in two points read
-//! as they must be meant: label consistency looks at training entities with the same words only, and an attribute
-//! of a predicted entity is computed among the predicted entities, as that of a gold entity is among the gold ones.
+//! Attributes and bucket limits are those of the Bundling Learning paper (equations 23a to 23d, table 5), with two
+//! points made precise that the paper leaves open: label consistency is computed over training entities with the same
+//! words only, and attributes of a predicted entity over the predicted entities, as those of a gold entity are over the
+//! gold ones.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,24 +12,24 @@ use crate::text::{Entity, Sentence, Span};
 /// Names of the buckets, from small to large.
 pub const BUCKETS: [&str; 4] = ["XS", "S", "L", "XL"];
 
-/// Names of the groups of entities by their number of words; finer than [`crate::eval::LENGTHS`].
+/// Names of the groups that entities are sorted into by their number of words; finer than [`crate::eval::LENGTHS`].
 pub const LENGTH_GROUPS: [&str; 11] = ["1", "2", "3", "4", "5", "6", "7", "8", "9", "10-19", "20+"];
 
-/// Something about an entity that makes it easy or hard to find.
+/// A property of an entity that may make it easy or hard to recognise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attribute {
-    /// Words of the entity.
+    /// Number of words of the entity.
     EntityLength,
-    /// Words of its sentence.
+    /// Number of words of its sentence.
     TextLength,
-    /// Of the training entities with the same words, the share that has its label; 0 when there are none.
+    /// Share of the training entities with the same words that have the same label; 0 when there are none.
     LabelConsistency,
-    /// Entities of its sentence for each word of it.
+    /// Number of entities of its sentence divided by the sentence's number of words.
     EntityDensity,
 }
 
 impl Attribute {
-    /// All four, in the paper's order.
+    /// All attributes, in the paper's order.
     pub const ALL: [Attribute; 4] = [
         Attribute::EntityLength,
         Attribute::TextLength,
@@ -36,7 +37,7 @@ impl Attribute {
         Attribute::EntityDensity,
     ];
 
-    /// The paper's name.
+    /// The paper's abbreviation.
     pub fn name(self) -> &'static str {
         match self {
             Attribute::EntityLength => "eLen",
@@ -46,8 +47,8 @@ impl Attribute {
         }
     }
 
-    /// What it is, in words.
-    pub fn meaning(self) -> &'static str {
+    /// A short description.
+    pub fn description(self) -> &'static str {
         match self {
             Attribute::EntityLength => "words of the entity",
             Attribute::TextLength => "words of the sentence",
@@ -56,7 +57,7 @@ impl Attribute {
         }
     }
 
-    /// The values each bucket takes, in the order of [`BUCKETS`].
+    /// The range of values of each bucket, in the order of [`BUCKETS`].
     pub fn ranges(self) -> [&'static str; 4] {
         match self {
             Attribute::EntityLength => ["1", "2", "3 to 4", "5 or more"],
@@ -68,36 +69,37 @@ impl Attribute {
         }
     }
 
-    /// Which of [`BUCKETS`] a value falls into.
+    /// Index in [`BUCKETS`] for a value.
     pub fn bucket(self, value: f64) -> usize {
-        // The largest values of all buckets but the last.
-        let borders = match self {
+        // The largest value of every bucket but the last.
+        let limits = match self {
             Attribute::EntityLength => [1.0, 2.0, 4.0],
             Attribute::TextLength => [7.0, 16.0, 31.0],
             Attribute::LabelConsistency => [0.1, 0.5, 0.9],
             Attribute::EntityDensity => [0.01, 0.025, 0.05],
         };
-        borders.iter().filter(|border| value > **border).count()
+        limits.iter().filter(|limit| value > **limit).count()
     }
 
-    /// The value for an entity of a sentence; `entities` is how many its side (gold or predicted) has there.
-    pub fn of(
+    /// The attribute's value for an entity. `entities` is the number of entities of the same side (gold or predicted)
+    /// in the sentence.
+    pub fn value(
         self,
         entity: &Entity,
         sentence: &Sentence,
         entities: u64,
-        training: &Training,
+        training: &TrainingData,
     ) -> f64 {
         match self {
             Attribute::EntityLength => entity.span.len() as f64,
             Attribute::TextLength => sentence.len() as f64,
-            Attribute::LabelConsistency => training.consistency(sentence, entity),
+            Attribute::LabelConsistency => training.label_consistency(sentence, entity),
             Attribute::EntityDensity => entities as f64 / sentence.len().max(1) as f64,
         }
     }
 }
 
-/// Which of [`LENGTH_GROUPS`] an entity of so many words belongs to.
+/// Index in [`LENGTH_GROUPS`] for an entity with this number of words.
 pub(super) fn length_group(words: usize) -> usize {
     match words {
         0..=9 => words.saturating_sub(1),
@@ -106,17 +108,17 @@ pub(super) fn length_group(words: usize) -> usize {
     }
 }
 
-/// What the training sentences know.
+/// Words and labelled entities of the training sentences.
 #[derive(Debug, Default)]
-pub struct Training {
-    /// How often an entity with these words has which label.
-    surfaces: HashMap<String, HashMap<String, u64>>,
+pub struct TrainingData {
+    /// For the words of an entity: how often they have which label.
+    labels: HashMap<String, HashMap<String, u64>>,
     words: HashSet<String>,
 }
 
-impl Training {
-    /// What these sentences know. An entity that a sentence lists twice counts once; entities that are no span of
-    /// words are left out.
+impl TrainingData {
+    /// Collects words and entities. An entity listed twice in a sentence counts once; entities that no span of words
+    /// equals are left out.
     pub fn of(sentences: &[Sentence]) -> Self {
         let mut training = Self::default();
         for sentence in sentences {
@@ -124,21 +126,21 @@ impl Training {
             training.words.extend(words);
             let distinct: HashSet<&Entity> = sentence.entities.iter().collect();
             for entity in distinct {
-                let labels = training.surfaces.entry(surface(sentence, entity.span));
+                let labels = training.labels.entry(joined_words(sentence, entity.span));
                 *labels.or_default().entry(entity.label.clone()).or_default() += 1;
             }
         }
         training
     }
 
-    /// True when a training sentence has this word, spelled exactly so.
-    pub fn knows(&self, word: &str) -> bool {
+    /// True when the word occurs in a training sentence in exactly this spelling.
+    pub fn contains_word(&self, word: &str) -> bool {
         self.words.contains(word)
     }
 
-    /// Of the training entities with the same words, the share that has the entity's label; 0 when there are none.
-    pub fn consistency(&self, sentence: &Sentence, entity: &Entity) -> f64 {
-        let Some(labels) = self.surfaces.get(&surface(sentence, entity.span)) else {
+    /// Share of the training entities with the same words that have the entity's label; 0 when there are none.
+    pub fn label_consistency(&self, sentence: &Sentence, entity: &Entity) -> f64 {
+        let Some(labels) = self.labels.get(&joined_words(sentence, entity.span)) else {
             return 0.0;
         };
         let same = labels.get(&entity.label).copied().unwrap_or(0);
@@ -146,8 +148,8 @@ impl Training {
     }
 }
 
-/// The words of a span with single spaces between them, so that line breaks and spacing make no difference.
-fn surface(sentence: &Sentence, span: Span) -> String {
+/// The words of a span joined by single spaces, so that line breaks and spacing make no difference.
+fn joined_words(sentence: &Sentence, span: Span) -> String {
     let words = sentence.words.get(span.start..span.end).unwrap_or_default();
     let words: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
     words.join(" ")
@@ -155,19 +157,11 @@ fn surface(sentence: &Sentence, span: Span) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::sentence;
     use super::*;
 
-    fn sentence(words: &str, entities: &[(usize, usize, &str)]) -> Sentence {
-        let mut sentence = Sentence::from_words(words.split(' '));
-        sentence.entities = entities
-            .iter()
-            .map(|(start, end, label)| Entity::new(*start, *end, *label))
-            .collect();
-        sentence
-    }
-
     #[test]
-    fn borders_belong_to_the_smaller_bucket() {
+    fn limits_belong_to_the_smaller_bucket() {
         let cases: [(Attribute, [&[f64]; 4]); 4] = [
             (
                 Attribute::EntityLength,
@@ -179,7 +173,7 @@ mod tests {
             ),
             (
                 Attribute::LabelConsistency,
-                // 2/20 and 18/20 are the borders themselves.
+                // 2/20 and 18/20 are the limits themselves.
                 [
                     &[0.0, 2.0 / 20.0],
                     &[0.11, 0.5],
@@ -189,7 +183,7 @@ mod tests {
             ),
             (
                 Attribute::EntityDensity,
-                // One entity in 100, 40 and 20 words; nested entities can make it more than one a word.
+                // One entity in 100, 40 and 20 words; nested entities can give more than one per word.
                 [
                     &[0.0, 1.0 / 100.0],
                     &[0.011, 1.0 / 40.0],
@@ -213,31 +207,32 @@ mod tests {
     }
 
     #[test]
-    fn consistency_is_counted_among_equal_words() {
-        let training = Training::of(&[
-            // "Paris" is a LOC twice and a PER once, however often the second sentence repeats itself.
+    fn label_consistency_compares_entities_with_equal_words() {
+        let training = TrainingData::of(&[
+            // "Paris" is a LOC twice and a PER once, although the second sentence lists it twice.
             sentence("Paris met Paris", &[(0, 1, "PER"), (2, 3, "LOC")]),
             sentence("in Paris", &[(1, 2, "LOC"), (1, 2, "LOC")]),
             sentence("Paris Hilton", &[(0, 2, "PER")]),
         ]);
         let here = sentence("Paris Hilton left paris", &[]);
-        let share =
-            |start, end, label: &str| training.consistency(&here, &Entity::new(start, end, label));
+        let share = |start, end, label: &str| {
+            training.label_consistency(&here, &Entity::new(start, end, label))
+        };
         assert_eq!(share(0, 1, "LOC"), 2.0 / 3.0);
         assert_eq!(share(0, 1, "PER"), 1.0 / 3.0);
         assert_eq!(share(0, 1, "ORG"), 0.0); // known words, never this label
         assert_eq!(share(0, 2, "PER"), 1.0);
         assert_eq!(share(1, 2, "PER"), 0.0); // unseen as an entity
         assert_eq!(share(3, 4, "LOC"), 0.0); // case matters
-        assert!(training.knows("Hilton") && !training.knows("paris"));
+        assert!(training.contains_word("Hilton") && !training.contains_word("paris"));
     }
 
     #[test]
-    fn values_are_those_of_the_entity_and_its_sentence() {
-        let training = Training::of(&[sentence("New York", &[(0, 2, "LOC")])]);
+    fn values_describe_the_entity_and_its_sentence() {
+        let training = TrainingData::of(&[sentence("New York", &[(0, 2, "LOC")])]);
         let here = sentence("in New York .", &[]);
         let entity = Entity::new(1, 3, "LOC");
-        let values = Attribute::ALL.map(|attribute| attribute.of(&entity, &here, 3, &training));
+        let values = Attribute::ALL.map(|attribute| attribute.value(&entity, &here, 3, &training));
         assert_eq!(values, [2.0, 4.0, 1.0, 0.75]);
     }
 

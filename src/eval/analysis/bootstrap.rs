@@ -1,7 +1,7 @@
-//! How far scores and their differences can be trusted: the paired bootstrap over sentences.
+//! Confidence intervals and p-values of F1 and its differences, by a paired bootstrap over sentences.
 //!
 //! Each resample draws as many sentences as there are, with replacement, and scores every model on the same draw.
-//! Every resample has its own stream of random numbers, so the result does not depend on the number of threads.
+//! Every resample has its own random stream, so the result does not depend on the number of threads.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use super::Options;
 use crate::eval::Counts;
 
-/// The middle 95 % of what the resamples gave.
+/// A 95 % confidence interval: the middle 95 % of the values from the resamples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
     /// 2.5 % of the resamples are below.
@@ -19,28 +19,28 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// A model against the standard.
+/// Difference in F1 between a model and the standard.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Difference {
-    /// F1 of the model minus F1 of the standard, on the sentences as they are.
+pub struct F1Difference {
+    /// F1 of the model minus F1 of the standard, on all sentences without resampling.
     pub value: f64,
-    /// Where the difference lies in 95 % of the resamples.
+    /// 95 % confidence interval of the difference.
     pub interval: Interval,
-    /// Two-sided p-value: how rarely a resample crosses to the other side of zero. Never below
-    /// `2 / (resamples + 1)`, as finitely many resamples cannot say more.
+    /// Two-sided p-value, from the share of resamples in which the difference has the other sign or is zero. At least
+    /// `2 / (resamples + 1)`: finitely many resamples cannot show less.
     pub p: f64,
 }
 
-/// What the resamples say about a model.
+/// Bootstrap results of a model.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Significance {
-    /// Where its F1 lies in 95 % of the resamples.
+    /// 95 % confidence interval of F1.
     pub f1: Interval,
-    /// Its difference to the standard; none for the standard itself.
-    pub difference: Option<Difference>,
+    /// Difference to the standard; `None` for the standard itself.
+    pub difference: Option<F1Difference>,
 }
 
-/// Resamples the sentences; `counts[model][sentence]` is what a model did where.
+/// Runs the bootstrap on `counts[model][sentence]`; returns one result per model.
 pub(super) fn bootstrap(
     counts: &[Vec<Counts>],
     standard: usize,
@@ -63,14 +63,14 @@ pub(super) fn bootstrap(
         .collect()
 }
 
-/// F1 of every model on one draw of sentences.
+/// F1 of every model on one random draw of sentences.
 fn resample(counts: &[Vec<Counts>], seed: u64, number: u64) -> Vec<f64> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     random.set_stream(number);
     let sentences = counts.first().map_or(0, Vec::len);
     let mut sums = vec![Counts::default(); counts.len()];
     for _ in 0..sentences {
-        // The high half of the product is even over 0..sentences but for one part in 2^64 / sentences.
+        // The high half of the product is uniform over 0..sentences, up to a bias of sentences / 2^64.
         let drawn = (u128::from(random.next_u64()) * sentences as u128) >> 64;
         for (sum, model) in sums.iter_mut().zip(counts) {
             *sum += model[drawn as usize];
@@ -84,7 +84,7 @@ fn compare(
     samples: &[Vec<f64>],
     model: usize,
     standard: usize,
-) -> Difference {
+) -> F1Difference {
     let f1 = |model: usize| counts[model].iter().copied().sum::<Counts>().f1();
     let differences: Vec<f64> = samples
         .iter()
@@ -93,7 +93,7 @@ fn compare(
     let share = |count: usize| (count + 1) as f64 / (differences.len() + 1) as f64;
     let below = share(differences.iter().filter(|value| **value <= 0.0).count());
     let above = share(differences.iter().filter(|value| **value >= 0.0).count());
-    Difference {
+    F1Difference {
         value: f1(model) - f1(standard),
         p: (2.0 * below.min(above)).min(1.0),
         interval: interval(differences),
@@ -109,17 +109,17 @@ fn interval(mut values: Vec<f64>) -> Interval {
     }
 }
 
-/// A quantile of sorted values, between two of them where it falls between; 0 of none.
+/// A quantile of sorted values, interpolated linearly between neighbours; 0 when there are no values.
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else {
         return 0.0;
     };
-    let place = share * last as f64;
+    let position = share * last as f64;
     let (below, above) = (
-        sorted[place.floor() as usize],
-        sorted[place.ceil() as usize],
+        sorted[position.floor() as usize],
+        sorted[position.ceil() as usize],
     );
-    below + (above - below) * place.fract()
+    below + (above - below) * position.fract()
 }
 
 #[cfg(test)]
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_lie_between_values() {
+    fn quantiles_are_interpolated() {
         let values: Vec<f64> = (0..=40).map(f64::from).collect();
         // 2.5 % of 40 steps is one step.
         assert_eq!(quantile(&values, 0.025), 1.0);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_models_do_not_differ() {
+    fn equal_models_have_no_difference() {
         let model: Vec<Counts> = (0..20).map(|index| counts(index % 5)).collect();
         let results = bootstrap(&[model.clone(), model], 0, options(1));
         assert_eq!(results[0].difference, None);
@@ -167,13 +167,13 @@ mod tests {
             }
         );
         assert_eq!(results[0].f1, results[1].f1);
-        // 20 sentences with 0, 1, 2, 3 and 4 of 4 right in turn: F1 is 0.5, and the interval holds it.
+        // 20 sentences with 0, 1, 2, 3 and 4 of 4 correct in turn: F1 is 0.5, and the interval contains it.
         assert!(results[0].f1.low < 0.5 && 0.5 < results[0].f1.high);
     }
 
     #[test]
-    fn a_model_better_everywhere_is_as_sure_as_can_be() {
-        // Every sentence has 3 of 4 right against 2 of 4, so every resample differs by exactly 0.25.
+    fn a_model_better_on_every_sentence_has_the_smallest_p_value() {
+        // Every sentence has 3 of 4 correct against 2 of 4, so every resample differs by exactly 0.25.
         let results = bootstrap(&[vec![counts(2); 10], vec![counts(3); 10]], 0, options(1));
         let difference = results[1].difference.expect("not the standard");
         assert_eq!(difference.value, 0.25);
@@ -185,14 +185,14 @@ mod tests {
             }
         );
         assert_eq!(difference.p, 2.0 / 1000.0);
-        // Seen from the other side only the signs change.
+        // With the other model as the standard only the sign changes.
         let results = bootstrap(&[vec![counts(2); 10], vec![counts(3); 10]], 1, options(1));
         let difference = results[0].difference.expect("not the standard");
         assert_eq!((difference.value, difference.p), (-0.25, 0.002));
     }
 
     #[test]
-    fn threads_change_nothing_and_seeds_do() {
+    fn results_depend_on_the_seed_but_not_on_the_threads() {
         let models: Vec<Vec<Counts>> = (1..4u64)
             .map(|step| (0..37).map(|index| counts(index * step % 5)).collect())
             .collect();
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_draw_from_is_no_panic() {
+    fn no_sentences_do_not_panic() {
         let results = bootstrap(&[Vec::new(), Vec::new()], 0, options(1));
         assert_eq!(
             results[1].difference.map(|difference| difference.p),

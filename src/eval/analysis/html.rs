@@ -1,18 +1,20 @@
-//! The analysis as one HTML page that needs nothing else: no script, no network, no colour to be understood.
+//! The analysis as one self-contained HTML page: no scripts, no network, and readable without colours.
 
-use super::brackets::{self, Bracket};
-use super::cells::{Cell, Group, Kind, Table};
-use super::judge::{Fate, Judgement, Verdict};
-use super::markup::Markup;
-use super::{Analysis, Worst};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::entity_boxes::{EntityBox, draw_sentence};
+use super::errors::{PredictionOutcome, SentenceOutcomes};
+use super::report_table::{CellKind, ReportTable, RowGroup, TableCell};
+use super::{Analysis, WorstSentence};
+use crate::text::Entity;
 
 const STYLE: &str = include_str!("report.css");
 
-/// How to read the tables of labels.
-const CONFUSION: &str = "Rows are gold labels, columns predicted ones on the same span; right ones are bold. (none): nothing was predicted on exactly that span, or nothing is gold there.";
+/// Explains the confusion matrices.
+const CONFUSION: &str = "Rows are gold labels, columns predicted labels on the same span; correct ones are bold. (none): nothing was predicted on exactly that span, or nothing is gold there.";
 
-/// How to read the worst sentences.
-const WORST: &str = "The sentences with the most wrong predictions and missed entities of all models together. A box is an entity, its label below; boxes nest as entities do, and one that crosses another stands on a copy of the sentence. Dashed boxes with ✗ are wrong: borders (overlaps a missed entity), type (with the gold label) or spurious. What a model did not find stands below its sentence.";
+/// Explains the worst sentences.
+const WORST: &str = "The sentences with the most wrong predictions and missed entities of all models together. A box is an entity with its label below; boxes nest as entities do, and an entity that crosses another is drawn on a copy of the sentence. Dashed boxes with ✗ are wrong: borders (overlaps an entity that was not found), type (with the gold label) or spurious. Entities that a model did not find are listed below its sentence.";
 
 impl Analysis {
     /// The page.
@@ -23,267 +25,244 @@ impl Analysis {
             .map(|model| model.name.as_str())
             .collect();
         let title = format!("Analysis of {}", names.join(", "));
-        let mut markup = Markup::default();
-        markup.trusted("<!DOCTYPE html>\n");
-        markup.element("html", &[("lang", "en")], |markup| {
-            markup.element("head", &[], |markup| {
-                markup.void("meta", &[("charset", "utf-8")]);
-                let viewport = [
-                    ("name", "viewport"),
-                    ("content", "width=device-width, initial-scale=1"),
-                ];
-                markup.void("meta", &viewport);
-                markup.void(
-                    "meta",
-                    &[("name", "color-scheme"), ("content", "light dark")],
-                );
-                markup.leaf("title", &[], &title);
-                markup.element("style", &[], |markup| markup.trusted(STYLE));
-            });
-            markup.element("body", &[], |markup| self.body(markup, &title));
-        });
-        markup.finish()
+        let page = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    title { (title) }
+                    style { (PreEscaped(STYLE)) }
+                }
+                body { (self.body(&title)) }
+            }
+        };
+        replace_control_characters(&page.into_string())
     }
 
-    fn body(&self, markup: &mut Markup, title: &str) {
+    fn body(&self, title: &str) -> Markup {
         let sections = self.sections();
-        markup.element("header", &[], |markup| {
-            markup.leaf("h1", &[("dir", "auto")], title);
-            markup.leaf("p", &[], &self.facts());
-            markup.element("p", &[], |markup| {
-                markup.text("Differences are to the standard, ");
-                markup.leaf("bdi", &[], &self.standard().name);
-                markup.text(".");
-            });
-        });
-        markup.element("nav", &[("aria-label", "ModelFiles")], |markup| {
-            markup.element("ul", &[], |markup| {
-                for section in &sections {
-                    let link = format!("#{}", section.id);
-                    markup.element("li", &[], |markup| {
-                        markup.leaf("a", &[("href", &link)], section.title);
-                    });
-                }
-            });
-        });
-        markup.element("main", &[], |markup| {
-            for section in &sections {
-                markup.element("section", &[("id", section.id)], |markup| {
-                    markup.leaf("h2", &[], section.title);
-                    (section.content)(self, markup);
-                });
+        html! {
+            header {
+                h1 dir="auto" { (title) }
+                p { (self.summary()) }
+                p { "Differences are to the standard, " bdi { (self.standard().name) } "." }
             }
-        });
+            nav aria-label="Contents" {
+                ul {
+                    @for section in &sections {
+                        li { a href={ "#" (section.id) } { (section.title) } }
+                    }
+                }
+            }
+            main {
+                @for section in &sections {
+                    section id=(section.id) {
+                        h2 { (section.title) }
+                        (section.content)
+                    }
+                }
+            }
+        }
     }
 
     fn sections(&self) -> Vec<Section> {
+        let table = |id, table: ReportTable| Section {
+            id,
+            content: draw_table(&table),
+            title: table.title,
+        };
         let mut sections = vec![
-            Section::new("overall", "All entities", |analysis, markup| {
-                table(markup, &analysis.overall_table());
-            }),
-            Section::new("attributes", "By attribute", |analysis, markup| {
-                table(markup, &analysis.bucket_table());
-            }),
-            Section::new("errors", "Kinds of errors", |analysis, markup| {
-                table(markup, &analysis.error_table());
-            }),
-            Section::new("types", "By type", |analysis, markup| {
-                table(markup, &analysis.type_table());
-            }),
-            Section::new("lengths", "By length", |analysis, markup| {
-                table(markup, &analysis.length_table());
-            }),
-            Section::new(
-                "confusion",
-                "Labels taken for others",
-                |analysis, markup| {
-                    markup.leaf("p", &[("class", "caption")], CONFUSION);
-                    for model in &analysis.models {
-                        let confusion = analysis.confusion_table(model);
-                        markup.leaf("h3", &[("dir", "auto")], &confusion.title);
-                        table(markup, &confusion);
-                    }
-                },
-            ),
+            table("overall", self.overall_table()),
+            table("attributes", self.bucket_table()),
+            table("errors", self.error_table()),
+            table("types", self.type_table()),
+            table("lengths", self.length_table()),
         ];
-        if self.nesting_table().is_some() {
-            let nesting = Section::new("nesting", "Flat and nested", |analysis, markup| {
-                analysis
-                    .nesting_table()
-                    .iter()
-                    .for_each(|nesting| table(markup, nesting));
-            });
-            sections.insert(5, nesting);
-        }
+        sections.extend(
+            self.nesting_table()
+                .map(|nesting| table("nesting", nesting)),
+        );
+        sections.push(Section {
+            id: "confusion",
+            title: "Confusion matrices".to_owned(),
+            content: self.confusion_matrices(),
+        });
         if !self.worst.is_empty() {
-            sections.push(Section::new(
-                "worst",
-                "Worst sentences",
-                Self::worst_sentences,
-            ));
+            sections.push(Section {
+                id: "worst",
+                title: "Worst sentences".to_owned(),
+                content: self.worst_sentences(),
+            });
         }
         sections
     }
 
-    fn worst_sentences(&self, markup: &mut Markup) {
-        markup.leaf("p", &[("class", "caption")], WORST);
-        for worst in &self.worst {
-            markup.element("article", &[], |markup| self.worst_sentence(markup, worst));
+    fn confusion_matrices(&self) -> Markup {
+        html! {
+            p.caption { (CONFUSION) }
+            @for model in &self.models {
+                h3 dir="auto" { (model.name) }
+                (draw_table(&self.confusion_table(model)))
+            }
         }
     }
 
-    fn worst_sentence(&self, markup: &mut Markup, worst: &Worst) {
-        let title = match worst.mistakes {
-            1 => format!("Sentence {}: 1 mistake", worst.index + 1),
-            count => format!("Sentence {}: {count} mistakes", worst.index + 1),
-        };
-        markup.leaf("h3", &[], &title);
-        let sentence = &worst.sentence;
-        markup.element("dl", &[], |markup| {
-            let gold = worst
-                .judgements
-                .first()
-                .map_or(&[][..], |first| &first.gold);
-            let gold = gold.iter().map(|(entity, _)| bracket(entity, None));
-            markup.leaf("dt", &[], "gold");
-            markup.element("dd", &[], |markup| {
-                brackets::draw(markup, sentence, gold.collect());
-            });
-            for (model, judgement) in self.models.iter().zip(&worst.judgements) {
-                markup.leaf("dt", &[("dir", "auto")], &model.name);
-                markup.element("dd", &[], |markup| {
-                    let predicted = judgement.predicted.iter();
-                    let predicted =
-                        predicted.map(|(entity, verdict)| bracket(entity, mistake(verdict)));
-                    brackets::draw(markup, sentence, predicted.collect());
-                    not_found(markup, worst, judgement);
-                });
+    fn worst_sentences(&self) -> Markup {
+        html! {
+            p.caption { (WORST) }
+            @for worst in &self.worst {
+                article { (self.worst_sentence(worst)) }
             }
-        });
+        }
+    }
+
+    fn worst_sentence(&self, worst: &WorstSentence) -> Markup {
+        let mistakes = if worst.mistakes == 1 {
+            "mistake"
+        } else {
+            "mistakes"
+        };
+        let gold = worst.gold().map(|entity| entity_box(entity, None));
+        html! {
+            h3 { "Sentence " (worst.index + 1) ": " (worst.mistakes) " " (mistakes) }
+            dl {
+                dt { "gold" }
+                dd { (draw_sentence(&worst.sentence, gold.collect())) }
+                @for (model, outcomes) in self.models.iter().zip(&worst.outcomes) {
+                    dt dir="auto" { (model.name) }
+                    dd {
+                        (draw_sentence(&worst.sentence, predicted_boxes(outcomes)))
+                        (not_found(worst, outcomes))
+                    }
+                }
+            }
+        }
     }
 }
 
-/// A part of the page.
+/// A section of the page.
 struct Section {
     id: &'static str,
-    title: &'static str,
-    content: fn(&Analysis, &mut Markup),
+    title: String,
+    content: Markup,
 }
 
-impl Section {
-    fn new(id: &'static str, title: &'static str, content: fn(&Analysis, &mut Markup)) -> Self {
-        Self { id, title, content }
-    }
+fn predicted_boxes(outcomes: &SentenceOutcomes) -> Vec<EntityBox> {
+    outcomes
+        .predicted
+        .iter()
+        .map(|(entity, outcome)| entity_box(entity, mistake(outcome)))
+        .collect()
 }
 
-fn bracket(entity: &crate::text::Entity, mistake: Option<String>) -> Bracket {
-    Bracket {
+fn entity_box(entity: &Entity, mistake: Option<String>) -> EntityBox {
+    EntityBox {
         span: entity.span,
         label: entity.label.clone(),
         mistake,
     }
 }
 
-fn mistake(verdict: &Verdict) -> Option<String> {
-    match verdict {
-        Verdict::Right => None,
-        Verdict::WrongType(gold) => Some(format!("type, gold: {gold}")),
-        Verdict::WrongBorders => Some("borders".to_owned()),
-        Verdict::Spurious => Some("spurious".to_owned()),
+fn mistake(outcome: &PredictionOutcome) -> Option<String> {
+    match outcome {
+        PredictionOutcome::Correct => None,
+        PredictionOutcome::WrongType(gold) => Some(format!("type, gold: {gold}")),
+        PredictionOutcome::WrongBoundary => Some("borders".to_owned()),
+        PredictionOutcome::Spurious => Some("spurious".to_owned()),
     }
 }
 
-/// What the model did not find, below its sentence.
-fn not_found(markup: &mut Markup, worst: &Worst, judgement: &Judgement) {
-    let gold = judgement.gold.iter();
-    let missed: Vec<_> = gold.filter(|(_, fate)| *fate != Fate::Found).collect();
-    if missed.is_empty() {
-        return;
-    }
-    markup.element("div", &[("class", "missed")], |markup| {
-        markup.text("✗ not found: ");
-        for (index, (entity, _)) in missed.into_iter().enumerate() {
-            if index > 0 {
-                markup.text("; ");
-            }
-            markup.leaf("bdi", &[], worst.sentence.surface(entity.span));
-            markup.element("sub", &[], |markup| markup.leaf("bdi", &[], &entity.label));
-        }
-    });
-}
-
-fn table(markup: &mut Markup, table: &Table) {
-    // A region that scrolls must be reachable by keyboard, and then it needs a name.
-    let attributes = [
-        ("class", "scroll"),
-        ("tabindex", "0"),
-        ("role", "region"),
-        ("aria-label", table.title.as_str()),
-    ];
-    markup.element("figure", &[], |markup| {
-        if !table.caption.is_empty() {
-            markup.leaf("figcaption", &[], &table.caption);
-        }
-        markup.element("div", &attributes, |markup| {
-            markup.element("table", &[], |markup| {
-                markup.element("thead", &[], |markup| head(markup, table));
-                for group in &table.groups {
-                    markup.element("tbody", &[], |markup| rows(markup, group));
+/// The gold entities that a model did not find; empty when it found all.
+fn not_found(worst: &WorstSentence, outcomes: &SentenceOutcomes) -> Markup {
+    let entities: Vec<&Entity> = outcomes.not_found().collect();
+    html! {
+        @if !entities.is_empty() {
+            div.missed {
+                "✗ not found: "
+                @for (index, entity) in entities.iter().enumerate() {
+                    @if index > 0 { "; " }
+                    bdi { (worst.sentence.surface(entity.span)) }
+                    sub { bdi { (entity.label) } }
                 }
-            });
-        });
-    });
-}
-
-fn head(markup: &mut Markup, table: &Table) {
-    markup.element("tr", &[], |markup| {
-        for (column, head) in table.head.iter().enumerate() {
-            let class = if table.is_name(column) {
-                "name"
-            } else {
-                "number"
-            };
-            let attributes = [("scope", "col"), ("class", class), ("dir", "auto")];
-            markup.leaf("th", &attributes, head);
+            }
         }
-    });
-}
-
-fn rows(markup: &mut Markup, group: &Group) {
-    let span = group.rows.len().to_string();
-    for (index, row) in group.rows.iter().enumerate() {
-        markup.element("tr", &[], |markup| {
-            if let Some(name) = group.name.as_ref().filter(|_| index == 0) {
-                let attributes = [
-                    ("scope", "rowgroup"),
-                    ("rowspan", span.as_str()),
-                    ("dir", "auto"),
-                ];
-                markup.leaf("th", &attributes, name);
-            }
-            for cell in row {
-                data(markup, cell);
-            }
-        });
     }
 }
 
-fn data(markup: &mut Markup, cell: &Cell) {
-    let class = match cell.kind {
-        Kind::Name => return markup.leaf("th", &[("scope", "row"), ("dir", "auto")], &cell.text),
-        Kind::Number => "number".to_owned(),
-        Kind::Remark => "number remark".to_owned(),
-        Kind::Diagonal => "number diagonal".to_owned(),
-        Kind::Better(strength) => format!("number better-{strength}"),
-        Kind::Worse(strength) => format!("number worse-{strength}"),
-    };
-    markup.element("td", &[("class", &class)], |markup| {
-        if let Some(detail) = &cell.detail {
-            markup.leaf("small", &[], detail);
-            markup.text(" ");
+fn draw_table(table: &ReportTable) -> Markup {
+    html! {
+        figure {
+            @if !table.caption.is_empty() {
+                figcaption { (table.caption) }
+            }
+            // A region that scrolls must be reachable by keyboard, and then it needs a name.
+            div.scroll tabindex="0" role="region" aria-label=(table.title) {
+                table {
+                    thead { (draw_header(table)) }
+                    @for group in &table.groups {
+                        tbody { (draw_rows(group)) }
+                    }
+                }
+            }
         }
-        markup.text(&cell.text);
-    });
+    }
+}
+
+fn draw_header(table: &ReportTable) -> Markup {
+    html! {
+        tr {
+            @for (column, heading) in table.header.iter().enumerate() {
+                @let class = if table.is_name_column(column) { "name" } else { "number" };
+                th scope="col" class=(class) dir="auto" { (heading) }
+            }
+        }
+    }
+}
+
+fn draw_rows(group: &RowGroup) -> Markup {
+    html! {
+        @for (index, row) in group.rows.iter().enumerate() {
+            tr {
+                @if let Some(name) = group.name.as_ref().filter(|_| index == 0) {
+                    th scope="rowgroup" rowspan=(group.rows.len()) dir="auto" { (name) }
+                }
+                @for cell in row { (draw_cell(cell)) }
+            }
+        }
+    }
+}
+
+fn draw_cell(cell: &TableCell) -> Markup {
+    let class = match cell.kind {
+        CellKind::Name => return html! { th scope="row" dir="auto" { (cell.text) } },
+        CellKind::Number => "number".to_owned(),
+        CellKind::Remark => "number remark".to_owned(),
+        CellKind::Diagonal => "number diagonal".to_owned(),
+        CellKind::Better(strength) => format!("number better-{strength}"),
+        CellKind::Worse(strength) => format!("number worse-{strength}"),
+    };
+    html! {
+        td class=(class) {
+            @if let Some(detail) = &cell.detail { small { (detail) } " " }
+            (cell.text)
+        }
+    }
+}
+
+/// HTML does not allow control characters, not even escaped; they become a replacement character.
+fn replace_control_characters(html: &str) -> String {
+    let allowed = |character: char| !character.is_control() || "\t\n".contains(character);
+    html.chars()
+        .map(|character| {
+            if allowed(character) {
+                character
+            } else {
+                '\u{fffd}'
+            }
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -295,7 +274,7 @@ mod tests {
     /// Fails unless every element is closed in the right order; our pages quote all attributes.
     fn assert_well_formed(html: &str) {
         let body = html
-            .strip_prefix("<!DOCTYPE html>\n")
+            .strip_prefix("<!DOCTYPE html>")
             .expect("a document type");
         let mut open: Vec<&str> = Vec::new();
         for (index, piece) in body.split('<').enumerate().skip(1) {
@@ -319,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn page_is_well_formed_and_needs_nothing_else() {
+    fn page_is_well_formed_and_self_contained() {
         let html = example().to_html();
         assert_well_formed(&html);
         for part in [
@@ -341,8 +320,8 @@ mod tests {
     }
 
     #[test]
-    fn nothing_from_the_user_is_markup() {
-        let evil = "</td><script>alert('&')</script>";
+    fn text_from_the_user_is_escaped() {
+        let evil = "</td><script>alert('&')</script>\u{0}";
         let mut sentence = Sentence::from_words([evil, "نص", "👩‍🔬"]);
         sentence.entities = vec![Entity::new(0, 1, evil)];
         let mention = |start, end, label: &str| Mention {
@@ -362,10 +341,11 @@ mod tests {
         assert_well_formed(&html);
         assert!(!html.contains("<script") && !html.contains("<!--"));
         assert!(html.contains("&lt;/td&gt;&lt;script&gt;"));
+        assert!(html.contains("&lt;/script&gt;\u{fffd}") && !html.contains('\u{0}'));
     }
 
     #[test]
-    fn one_perfect_model_is_enough() {
+    fn one_model_without_mistakes_gives_a_short_page() {
         let gold = [Sentence::from_words(["a"])];
         let models = vec![("one".to_owned(), vec![Vec::new()])];
         let analysis = Analysis::new(&[], &gold, models, None, Options::default());

@@ -1,15 +1,15 @@
-//! The analysis as JSON. Scores, rates and differences are fractions; what cannot be computed is null.
+//! The analysis as JSON. Scores, rates and differences are fractions; undefined values are null.
 
 use serde_json::{Map, Value, json};
 
 use super::attributes::{Attribute, BUCKETS, LENGTH_GROUPS};
-use super::cells::Scores;
-use super::judge::{Errors, Fate, Judgement, Verdict};
-use super::{Analysis, Difference, Interval, Model, Worst};
+use super::errors::{ErrorCounts, PredictionOutcome, SentenceOutcomes};
+use super::{Analysis, F1Difference, Interval, ModelResults, WorstSentence};
+use crate::eval::counts::Scores;
 use crate::text::{Entity, Sentence};
 
 impl Analysis {
-    /// Everything, as JSON.
+    /// The whole analysis as JSON.
     pub fn to_json(&self) -> Value {
         let models: Vec<Value> = self.models.iter().map(|model| self.model(model)).collect();
         let worst: Vec<Value> = self
@@ -31,11 +31,11 @@ impl Analysis {
         })
     }
 
-    fn model(&self, model: &Model) -> Value {
+    fn model(&self, model: &ModelResults) -> Value {
         let standard = self.standard();
         let lengths: Map<String, Value> = (0..LENGTH_GROUPS.len())
             .map(|group| {
-                let scores = scores(&model.lengths[group], &standard.lengths[group]);
+                let scores = scores(model.lengths[group], standard.lengths[group]);
                 (LENGTH_GROUPS[group].to_owned(), scores)
             })
             .collect();
@@ -44,8 +44,8 @@ impl Analysis {
             .enumerate()
             .map(|(index, attribute)| {
                 let buckets = BUCKETS.iter().enumerate().map(|(bucket, name)| {
-                    let (ours, theirs) = (&model.buckets[index], &standard.buckets[index]);
-                    let mut value = scores(&ours[bucket], &theirs[bucket]);
+                    let counts = model.buckets[index][bucket];
+                    let mut value = scores(counts, standard.buckets[index][bucket]);
                     value["values"] = attribute.ranges()[bucket].into();
                     ((*name).to_owned(), value)
                 });
@@ -77,19 +77,12 @@ impl Analysis {
         })
     }
 
-    fn sentence(&self, worst: &Worst) -> Value {
+    fn sentence(&self, worst: &WorstSentence) -> Value {
         let sentence = &worst.sentence;
-        let gold = worst
-            .judgements
-            .first()
-            .map_or(&[][..], |first| &first.gold);
-        let gold: Vec<Value> = gold
-            .iter()
-            .map(|(gold, _)| entity(sentence, gold))
-            .collect();
-        let models = self.models.iter().zip(&worst.judgements);
+        let gold: Vec<Value> = worst.gold().map(|gold| entity(sentence, gold)).collect();
+        let models = self.models.iter().zip(&worst.outcomes);
         let models: Vec<Value> = models
-            .map(|(model, judgement)| judged(&model.name, sentence, judgement))
+            .map(|(model, outcomes)| model_outcomes(&model.name, sentence, outcomes))
             .collect();
         json!({
             "index": worst.index,
@@ -101,26 +94,23 @@ impl Analysis {
     }
 }
 
-fn scores<'a, T>(model: &'a T, standard: &'a T) -> Value
-where
-    Scores: From<&'a T>,
-{
-    let (scores, standard) = (Scores::from(model), Scores::from(standard));
+fn scores(model: impl Into<Scores>, standard: impl Into<Scores>) -> Value {
+    let scores: Scores = model.into();
     json!({
         "precision": scores.precision,
         "recall": scores.recall,
         "f1": scores.f1,
         "support": scores.support,
-        "difference": scores.minus(&standard),
+        "difference": scores.f1_difference(&standard.into()),
     })
 }
 
-fn errors(errors: &Errors, standard: &Errors) -> Value {
+fn errors(errors: &ErrorCounts, standard: &ErrorCounts) -> Value {
     let mut value = json!({
         "false_positives": errors.false_positives,
         "false_negatives": errors.false_negatives,
     });
-    for (index, kind) in Errors::KINDS.iter().enumerate() {
+    for (index, kind) in ErrorCounts::KINDS.iter().enumerate() {
         let count = errors.kinds()[index];
         value[*kind] = json!({
             "count": count,
@@ -135,7 +125,7 @@ fn interval(interval: Interval) -> Value {
     json!([interval.low, interval.high])
 }
 
-fn difference(difference: Difference) -> Value {
+fn difference(difference: F1Difference) -> Value {
     json!({
         "f1": difference.value,
         "interval": interval(difference.interval),
@@ -152,26 +142,23 @@ fn entity(sentence: &Sentence, entity: &Entity) -> Value {
     })
 }
 
-fn judged(name: &str, sentence: &Sentence, judgement: &Judgement) -> Value {
-    let predicted = judgement.predicted.iter().map(|(predicted, verdict)| {
+/// The predictions of a model on a sentence with their outcomes, and the gold entities it did not find.
+fn model_outcomes(name: &str, sentence: &Sentence, outcomes: &SentenceOutcomes) -> Value {
+    let predicted = outcomes.predicted.iter().map(|(predicted, outcome)| {
         let mut value = entity(sentence, predicted);
-        value["verdict"] = match verdict {
-            Verdict::Right => "right",
-            Verdict::WrongType(_) => "type",
-            Verdict::WrongBorders => "boundary",
-            Verdict::Spurious => "spurious",
+        value["verdict"] = match outcome {
+            PredictionOutcome::Correct => "right",
+            PredictionOutcome::WrongType(_) => "type",
+            PredictionOutcome::WrongBoundary => "boundary",
+            PredictionOutcome::Spurious => "spurious",
         }
         .into();
         value
     });
-    let missed = judgement
-        .gold
-        .iter()
-        .filter(|(_, fate)| *fate != Fate::Found);
-    let missed = missed.map(|(gold, _)| entity(sentence, gold));
+    let not_found = outcomes.not_found().map(|gold| entity(sentence, gold));
     json!({
         "name": name,
         "predicted": predicted.collect::<Vec<_>>(),
-        "not_found": missed.collect::<Vec<_>>(),
+        "not_found": not_found.collect::<Vec<_>>(),
     })
 }

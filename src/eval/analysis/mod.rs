@@ -1,38 +1,40 @@
-//! Where models differ: scores by what makes an entity hard, kinds of errors, significance, and the worst sentences.
+//! Comparison of models: scores by attributes of the entities, kinds of errors, significance and the worst sentences.
 //!
-//! One model is the standard, and every other one is also shown as its difference to it. Everything takes nested
-//! gold. Gold entities that no span of words equals count as missed wherever all entities are counted (scores, types,
-//! errors, confusion, significance); buckets, lengths and nesting leave them out, as [`Report`] does.
+//! One model is the standard (the baseline), and every other model is also shown by its difference to it. Gold entities
+//! may nest. Gold entities that no span of words equals count as missed wherever all entities are counted (scores,
+//! types, errors, confusion, significance); buckets, lengths and nesting leave them out, as [`Report`] does.
 
 mod attributes;
 mod bootstrap;
-mod brackets;
-mod cells;
+mod entity_boxes;
+mod errors;
 mod html;
 mod json;
-mod judge;
-mod markup;
+mod model_counts;
+mod report_table;
 mod tables;
 mod text;
-mod walk;
+mod worst;
 
-pub use attributes::{Attribute, BUCKETS, LENGTH_GROUPS, Training};
-pub use bootstrap::{Difference, Interval, Significance};
-pub use judge::{Confusion, Errors, Fate, Judgement, Verdict};
+pub use attributes::{Attribute, BUCKETS, LENGTH_GROUPS, TrainingData};
+pub use bootstrap::{F1Difference, Interval, Significance};
+pub use errors::{ConfusionMatrix, ErrorCounts, GoldOutcome, PredictionOutcome, SentenceOutcomes};
+pub use worst::WorstSentence;
 
 use crate::error::{Error, Result, nearest};
-use crate::eval::{Counts, Report, Split};
+use crate::eval::counts::ratio;
+use crate::eval::{Counts, GroupCounts, Report};
 use crate::text::{Mention, Sentence};
-use walk::Walk;
+use model_counts::ModelCounts;
 
-/// How the bootstrap is done, and how much is shown.
+/// Settings of the bootstrap and of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// How many times the sentences are drawn anew; at least one.
+    /// Number of bootstrap resamples; at least one.
     pub resamples: usize,
-    /// The seed; equal seeds give equal intervals.
+    /// Random seed of the bootstrap; equal seeds give equal intervals.
     pub seed: u64,
-    /// How many of the worst sentences are shown at the most.
+    /// Largest number of worst sentences to show.
     pub worst: usize,
 }
 
@@ -46,63 +48,50 @@ impl Default for Options {
     }
 }
 
-/// The analysis of one or more models on one gold corpus.
+/// The comparison of one or more models on one gold corpus.
 #[derive(Debug, Clone)]
 pub struct Analysis {
-    /// The models, in the order given.
-    pub models: Vec<Model>,
-    /// Which of them the others are compared with.
+    /// Results of each model, in the order given.
+    pub models: Vec<ModelResults>,
+    /// Index of the model that the others are compared with.
     pub standard: usize,
-    /// How many sentences there were to train on.
+    /// Number of training sentences.
     pub training_sentences: usize,
-    /// How many gold sentences there are.
+    /// Number of gold sentences.
     pub sentences: usize,
-    /// Words of the gold sentences.
+    /// Number of words in the gold sentences.
     pub words: u64,
-    /// Those of them that never occur in a training sentence, spelled exactly so.
+    /// Number of those words that never occur in a training sentence in exactly this spelling.
     pub unknown_words: u64,
-    /// The sentences with the most errors, worst first; none without any.
-    pub worst: Vec<Worst>,
-    /// How the bootstrap was done.
+    /// The sentences with the most mistakes, worst first.
+    pub worst: Vec<WorstSentence>,
+    /// The settings.
     pub options: Options,
 }
 
-/// What is known about one model.
+/// Results of one model.
 #[derive(Debug, Clone)]
-pub struct Model {
-    /// What the user calls it.
+pub struct ModelResults {
+    /// The name given by the user.
     pub name: String,
-    /// All entities, each type, flat and nested ones.
+    /// Scores over all entities, by type and by nesting.
     pub report: Report,
     /// Entities by their number of words, in the order of [`LENGTH_GROUPS`].
     pub lengths: [Counts; 11],
-    /// Entities by attribute, in the order of [`Attribute::ALL`], and bucket, in the order of [`BUCKETS`]. Recall
-    /// asks for the bucket of the gold entity, precision for that of the predicted one.
-    pub buckets: [[Split; 4]; 4],
-    /// Kinds of errors.
-    pub errors: Errors,
-    /// Labels taken for others.
-    pub confusion: Confusion,
-    /// What the bootstrap says.
+    /// Entities by attribute, in the order of [`Attribute::ALL`], and bucket, in the order of [`BUCKETS`]. Recall uses
+    /// the bucket of the gold entity, precision that of the predicted one.
+    pub buckets: [[GroupCounts; 4]; 4],
+    /// Numbers of errors by kind.
+    pub errors: ErrorCounts,
+    /// Confusion matrix of the labels.
+    pub confusion: ConfusionMatrix,
+    /// Confidence intervals and the difference to the standard.
     pub significance: Significance,
 }
 
-/// A sentence in which much went wrong.
-#[derive(Debug, Clone)]
-pub struct Worst {
-    /// Which of the gold sentences, from 0.
-    pub index: usize,
-    /// The sentence.
-    pub sentence: Sentence,
-    /// Wrong predictions and gold entities not found, of all models together. On a tie the earlier sentence is first.
-    pub mistakes: u64,
-    /// What each model did, in the order of [`Analysis::models`].
-    pub judgements: Vec<Judgement>,
-}
-
 impl Analysis {
-    /// Analyses the predictions of each model, one list a gold sentence. The standard is the model of that name, or the
-    /// first one.
+    /// Analyses the predictions of each model, given as its name and one list of mentions per gold sentence.
+    /// `standard` is the name of the model to compare with; `None` takes the first.
     pub fn new(
         train: &[Sentence],
         gold: &[Sentence],
@@ -112,37 +101,39 @@ impl Analysis {
     ) -> Result<Self> {
         check(gold, &models, options)?;
         let standard = find_standard(&models, standard)?;
-        let training = Training::of(train);
-        let (walks, counts): (Vec<Walk>, Vec<Vec<Counts>>) = models
+        let training = TrainingData::of(train);
+        let (counts, per_sentence): (Vec<ModelCounts>, Vec<Vec<Counts>>) = models
             .iter()
-            .map(|(_, predictions)| Walk::over(gold, predictions, &training))
+            .map(|(_, predictions)| ModelCounts::count(gold, predictions, &training))
             .unzip();
-        let significance = bootstrap::bootstrap(&counts, standard, options);
+        let significance = bootstrap::bootstrap(&per_sentence, standard, options);
         let words = gold.iter().flat_map(|sentence| &sentence.words);
         Ok(Self {
             standard,
             training_sentences: train.len(),
             sentences: gold.len(),
             words: words.clone().count() as u64,
-            unknown_words: words.filter(|word| !training.knows(&word.text)).count() as u64,
-            worst: walk::worst(gold, &models, options.worst),
+            unknown_words: words
+                .filter(|word| !training.contains_word(&word.text))
+                .count() as u64,
+            worst: worst::worst_sentences(gold, &models, options.worst),
             models: models
                 .into_iter()
-                .zip(walks)
+                .zip(counts)
                 .zip(significance)
-                .map(|(((name, _), walk), significance)| walk.into_model(name, significance))
+                .map(|(((name, _), counts), significance)| counts.into_results(name, significance))
                 .collect(),
             options,
         })
     }
 
-    /// Share of the gold sentences' words that never occur in a training sentence; 0 of none.
+    /// Share of the gold sentences' words that never occur in a training sentence; 0 without words.
     pub fn out_of_vocabulary(&self) -> f64 {
-        self.unknown_words as f64 / self.words.max(1) as f64
+        ratio(self.unknown_words, self.words)
     }
 
-    /// The model the others are compared with.
-    pub fn standard(&self) -> &Model {
+    /// The model that the others are compared with.
+    pub fn standard(&self) -> &ModelResults {
         &self.models[self.standard]
     }
 }
@@ -160,24 +151,24 @@ fn check(
         return problem("there are no models to analyse; name one as NAME=FILE".to_owned());
     }
     if options.resamples == 0 {
-        return problem("the bootstrap needs at least one resample; 1000 are usual".to_owned());
+        return problem("the bootstrap needs at least one resample; 1000 is usual".to_owned());
     }
     for (index, (name, predictions)) in models.iter().enumerate() {
         if models[..index].iter().any(|(other, _)| other == name) {
             return problem(format!(
-                "two models are called `{name}`; give each a name of its own"
+                "two models are named `{name}`; give each model its own name"
             ));
         }
-        fits(name, gold, predictions)?;
+        check_predictions(name, gold, predictions)?;
     }
     Ok(())
 }
 
-/// An error unless there are predictions for each sentence, within its words.
-fn fits(name: &str, gold: &[Sentence], predictions: &[Vec<Mention>]) -> Result<()> {
+/// Fails unless there is one list of mentions per sentence and every span lies within its sentence.
+fn check_predictions(name: &str, gold: &[Sentence], predictions: &[Vec<Mention>]) -> Result<()> {
     if predictions.len() != gold.len() {
         return Err(Error::Config(format!(
-            "model `{name}` has predictions for {} sentences, but there are {} gold ones; predict the gold file again",
+            "model `{name}` has predictions for {} sentences, but there are {} gold sentences; predict the gold file again",
             predictions.len(),
             gold.len()
         )));
@@ -214,30 +205,36 @@ fn find_standard(models: &[(String, Vec<Vec<Mention>>)], standard: Option<&str>)
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("the models are {}", names.join(", ")),
             };
-            Error::Config(format!("no model is called `{standard}`; {hint}"))
+            Error::Config(format!("no model is named `{standard}`; {hint}"))
         })
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::eval::test_data;
     use crate::text::{Entity, Misaligned};
 
-    fn sentence(words: &str, entities: &[(usize, usize, &str)]) -> Sentence {
-        let mut sentence = Sentence::from_words(words.split(' '));
-        sentence.entities = entities
+    fn entities(spans: &[(usize, usize, &str)]) -> Vec<Entity> {
+        spans
             .iter()
             .map(|(start, end, label)| Entity::new(*start, *end, *label))
-            .collect();
-        sentence
+            .collect()
     }
 
-    fn mentions(entities: &[(usize, usize, &str)]) -> Vec<Mention> {
-        let mention = |(start, end, label): &(usize, usize, &str)| Mention {
-            entity: Entity::new(*start, *end, *label),
-            score: 0.5,
-        };
-        entities.iter().map(mention).collect()
+    /// A sentence of words separated by spaces, with entities given as first word, end and label.
+    pub(in crate::eval::analysis) fn sentence(
+        words: &str,
+        spans: &[(usize, usize, &str)],
+    ) -> Sentence {
+        Sentence {
+            entities: entities(spans),
+            ..Sentence::from_words(words.split(' '))
+        }
+    }
+
+    fn mentions(spans: &[(usize, usize, &str)]) -> Vec<Mention> {
+        test_data::mentions(&entities(spans))
     }
 
     fn train() -> Vec<Sentence> {
@@ -259,7 +256,7 @@ pub(super) mod tests {
         ]
     }
 
-    /// `good` finds everything and one name too many; `bad` has one error of each kind but that.
+    /// `good` finds everything and has one spurious prediction; `bad` has one error of each other kind.
     fn models() -> Vec<(String, Vec<Vec<Mention>>)> {
         let good = vec![
             mentions(&[(0, 1, "LOC"), (3, 6, "ORG"), (5, 6, "LOC")]),
@@ -267,7 +264,7 @@ pub(super) mod tests {
             mentions(&[(0, 2, "PER")]),
         ];
         let bad = vec![
-            // A type error, a boundary error, and one that is right.
+            // A type error, a boundary error and a correct prediction.
             mentions(&[(0, 1, "PER"), (2, 6, "ORG"), (5, 6, "LOC")]),
             Vec::new(),
             Vec::new(), // missed
@@ -279,8 +276,8 @@ pub(super) mod tests {
         Analysis::new(&train(), &gold(), models(), None, Options::default()).expect("sound input")
     }
 
-    fn split(found: u64, gold: u64, correct: u64, predicted: u64) -> Split {
-        Split {
+    fn group(found: u64, gold: u64, correct: u64, predicted: u64) -> GroupCounts {
+        GroupCounts {
             correct,
             predicted,
             found,
@@ -289,55 +286,55 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn buckets_by_hand() {
+    fn bucket_counts_equal_those_made_by_hand() {
         let analysis = example();
-        let nothing = Split::default();
-        // Gold: Paris (1 word, LOC in 1 of 2 training entities called so), Bank of France (3 words, unseen), France
+        let nothing = GroupCounts::default();
+        // Gold: Paris (1 word, LOC in 1 of 2 training entities with this word), Bank of France (3 words, unseen), France
         // (1 word, LOC in 1 of 1), all in 6 words with 3 entities; Paris Hilton (2 words, PER in 1 of 1), alone in 40
         // words, 1/40 = 0.025.
         let bad = &analysis.models[1].buckets;
         assert_eq!(
             bad[0], // eLen; predicted: two of 1 word, and ORG with 4
             [
-                split(1, 2, 1, 2),
-                split(0, 1, 0, 0),
-                split(0, 1, 0, 1),
+                group(1, 2, 1, 2),
+                group(0, 1, 0, 0),
+                group(0, 1, 0, 1),
                 nothing
             ]
         );
         assert_eq!(
             bad[1], // tLen
-            [split(1, 3, 1, 3), nothing, nothing, split(0, 1, 0, 0)]
+            [group(1, 3, 1, 3), nothing, nothing, group(0, 1, 0, 0)]
         );
         assert_eq!(
             bad[2], // eCon; predicted: ORG unseen, Paris as PER in 1 of 2, France
             [
-                split(0, 1, 0, 1),
-                split(0, 1, 0, 1),
+                group(0, 1, 0, 1),
+                group(0, 1, 0, 1),
                 nothing,
-                split(1, 2, 1, 1)
+                group(1, 2, 1, 1)
             ]
         );
         assert_eq!(
             bad[3], // eDen
-            [nothing, split(0, 1, 0, 0), nothing, split(1, 3, 1, 3)]
+            [nothing, group(0, 1, 0, 0), nothing, group(1, 3, 1, 3)]
         );
-        // The spurious PER is 1 entity in 2 words among the predicted ones, so XL, though gold has 0 in 2.
+        // The spurious PER is 1 predicted entity in 2 words, so XL, although gold has 0 in 2.
         let good = &analysis.models[0].buckets;
         assert_eq!(
             good[3],
-            [nothing, split(1, 1, 1, 1), nothing, split(3, 3, 3, 4)]
+            [nothing, group(1, 1, 1, 1), nothing, group(3, 3, 3, 4)]
         );
-        assert_eq!(good[1][0], split(3, 3, 3, 4));
+        assert_eq!(good[1][0], group(3, 3, 3, 4));
         assert_eq!(good[1][0].f1(), 6.0 / 7.0); // precision 3/4, recall 1
     }
 
     #[test]
-    fn scores_errors_and_words_by_hand() {
+    fn scores_errors_and_word_counts_equal_those_made_by_hand() {
         let analysis = example();
         let (good, bad) = (&analysis.models[0], &analysis.models[1]);
-        assert_eq!(good.report.overall.f1(), 8.0 / 9.0); // 4 right of 5, 4 gold
-        assert_eq!(bad.report.overall.f1(), 2.0 / 7.0); // 1 right of 3, 4 gold
+        assert_eq!(good.report.overall.f1(), 8.0 / 9.0); // 4 correct of 5, 4 gold
+        assert_eq!(bad.report.overall.f1(), 2.0 / 7.0); // 1 correct of 3, 4 gold
         assert_eq!(good.errors.kinds(), [0, 0, 1, 0]);
         assert_eq!(bad.errors.kinds(), [1, 1, 0, 1]);
         assert_eq!(bad.errors.rate(1), 0.2); // 2 wrong predictions and 3 entities not found
@@ -356,7 +353,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn significance_follows_the_standard() {
+    fn differences_are_relative_to_the_standard() {
         let analysis = example();
         assert!(analysis.models[0].significance.difference.is_none());
         let difference = analysis.models[1]
@@ -367,13 +364,13 @@ pub(super) mod tests {
         let other = Analysis::new(&train(), &gold(), models(), Some("bad"), Options::default());
         let other = other.expect("sound input");
         assert_eq!(other.standard().name, "bad");
-        let turned = other.models[0].significance.difference.expect("compared");
-        assert_eq!(turned.value, -difference.value);
-        assert_eq!(turned.p, difference.p);
+        let reversed = other.models[0].significance.difference.expect("compared");
+        assert_eq!(reversed.value, -difference.value);
+        assert_eq!(reversed.p, difference.p);
     }
 
     #[test]
-    fn unreachable_gold_is_missed() {
+    fn misaligned_gold_entities_count_as_missed() {
         let mut gold = gold();
         gold[1].misaligned.push(Misaligned {
             start: 1,
@@ -388,11 +385,15 @@ pub(super) mod tests {
         assert_eq!(bad.confusion.count(Some("PER"), None), 2);
         let difference = bad.significance.difference.expect("compared");
         assert_eq!(difference.value, 2.0 / 8.0 - 8.0 / 10.0);
-        assert!(analysis.to_string().contains("1 gold entity is no span"));
+        assert!(
+            analysis
+                .to_string()
+                .contains("1 gold entity does not align")
+        );
     }
 
     #[test]
-    fn what_cannot_be_compared_says_why() {
+    fn invalid_input_is_explained() {
         let error = |models, standard, options| {
             let analysis = Analysis::new(&train(), &gold(), models, standard, options);
             analysis.expect_err("bad input").to_string()
@@ -404,7 +405,7 @@ pub(super) mod tests {
         assert!(message.contains("the models are good, bad"), "{message}");
         let mut twins = models();
         twins[1].0 = "good".to_owned();
-        assert!(error(twins, None, usual).contains("two models are called `good`"));
+        assert!(error(twins, None, usual).contains("two models are named `good`"));
         let mut short = models();
         short[1].1.pop();
         let message = error(short, None, usual);
@@ -426,7 +427,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn json_has_what_the_page_has() {
+    fn json_has_the_same_content_as_the_page() {
         let json = example().to_json();
         assert_eq!(json["standard"], "good");
         let bad = &json["models"][1];

@@ -1,45 +1,46 @@
-//! The tables of the analysis, as the terminal and the page both show them.
+//! Builds the tables of the analysis, which the terminal and the HTML page both show.
 
 use std::collections::BTreeSet;
 
 use super::attributes::{Attribute, BUCKETS, LENGTH_GROUPS};
-use super::cells::{Cell, Group, Kind, NOTHING, Scores, Table};
-use super::{Analysis, Errors, Model};
+use super::report_table::{CellKind, ReportTable, RowGroup, TableCell, UNDEFINED};
+use super::{Analysis, ErrorCounts, ModelResults};
 use crate::eval::Counts;
+use crate::eval::counts::Scores;
 
 impl Analysis {
-    /// All entities, with what the bootstrap says.
-    pub(super) fn overall_table(&self) -> Table {
+    /// Scores over all entities, with the bootstrap results.
+    pub(super) fn overall_table(&self) -> ReportTable {
         let rows = self.models.iter().map(|model| {
             let counts = &model.report.overall;
             let mut row = vec![
-                Cell::name(&model.name),
-                Cell::percent(Some(counts.precision())),
-                Cell::percent(Some(counts.recall())),
-                Cell::percent(Some(counts.f1())),
-                Cell::interval(model.significance.f1, false),
+                TableCell::name(&model.name),
+                TableCell::percent(Some(counts.precision())),
+                TableCell::percent(Some(counts.recall())),
+                TableCell::percent(Some(counts.f1())),
+                TableCell::interval(model.significance.f1, false),
             ];
             match model.significance.difference {
                 Some(difference) => row.extend([
-                    Cell::difference(Some(difference.value), true),
-                    Cell::interval(difference.interval, true),
-                    Cell::new(format!("{:.3}", difference.p), Kind::Number),
+                    TableCell::difference(Some(difference.value), true),
+                    TableCell::interval(difference.interval, true),
+                    TableCell::new(format!("{:.3}", difference.p), CellKind::Number),
                 ]),
                 None => row.extend([
-                    Cell::new("standard", Kind::Remark),
-                    Cell::new(NOTHING, Kind::Number),
-                    Cell::new(NOTHING, Kind::Number),
+                    TableCell::new("standard", CellKind::Remark),
+                    TableCell::new(UNDEFINED, CellKind::Number),
+                    TableCell::new(UNDEFINED, CellKind::Number),
                 ]),
             }
             row
         });
-        Table {
+        ReportTable {
             title: "All entities".to_owned(),
             caption: format!(
-                "Strict scores in percent: span and label must both be right. Intervals hold 95 % of {} bootstrap resamples of the sentences, all models on the same draws. Difference: points of F1 to the standard. p: two-sided; small means that the difference is hardly due to the choice of sentences.",
+                "Strict scores in percent: span and label must both be correct. Intervals contain 95 % of {} bootstrap resamples of the sentences; all models are scored on the same resamples. Difference: points of F1 to the standard. p: two-sided; a small value means that the difference is unlikely to be due to the choice of sentences.",
                 self.options.resamples
             ),
-            head: strings(&[
+            header: strings(&[
                 "model",
                 "P",
                 "R",
@@ -49,113 +50,107 @@ impl Analysis {
                 "95 % of it",
                 "p",
             ]),
-            groups: vec![Group {
+            groups: vec![RowGroup {
                 name: None,
                 rows: rows.collect(),
             }],
         }
     }
 
-    /// The four attributes and their buckets.
-    pub(super) fn bucket_table(&self) -> Table {
+    /// F1 in each bucket of each attribute.
+    pub(super) fn bucket_table(&self) -> ReportTable {
         let groups = Attribute::ALL
             .into_iter()
             .enumerate()
             .map(|(index, attribute)| {
-                let line = |name: &str, cell: &dyn Fn(usize) -> Cell| -> Vec<Cell> {
-                    let mut row = vec![Cell::name(name)];
-                    row.extend((0..BUCKETS.len()).map(cell));
-                    row
+                let row = |name: &str, cell: &dyn Fn(usize) -> TableCell| -> Vec<TableCell> {
+                    let mut cells = vec![TableCell::name(name)];
+                    cells.extend((0..BUCKETS.len()).map(cell));
+                    cells
                 };
-                let standard = self.standard().buckets[index].map(|split| Scores::from(&split));
+                let standard = self.standard().buckets[index].map(Scores::from);
                 let mut rows = vec![
-                    line("values", &|bucket| {
-                        Cell::new(attribute.ranges()[bucket], Kind::Remark)
+                    row("values", &|bucket| {
+                        TableCell::new(attribute.ranges()[bucket], CellKind::Remark)
                     }),
-                    line("gold entities", &|bucket| {
-                        Cell::count(standard[bucket].support)
+                    row("gold entities", &|bucket| {
+                        TableCell::count(standard[bucket].support)
                     }),
                 ];
                 for (number, model) in self.models.iter().enumerate() {
-                    rows.push(line(&model.name, &|bucket| {
-                        let scores = Scores::from(&model.buckets[index][bucket]);
-                        let score = Cell::percent(scores.f1);
-                        match scores.minus(&standard[bucket]) {
-                            Some(difference) if number != self.standard => Cell {
+                    rows.push(row(&model.name, &|bucket| {
+                        let scores = Scores::from(model.buckets[index][bucket]);
+                        let score = TableCell::percent(scores.f1);
+                        match scores.f1_difference(&standard[bucket]) {
+                            Some(difference) if number != self.standard => TableCell {
                                 detail: Some(score.text),
-                                ..Cell::difference(Some(difference), true)
+                                ..TableCell::difference(Some(difference), true)
                             },
                             _ => score,
                         }
                     }));
                 }
-                Group {
-                    name: Some(format!("{}: {}", attribute.name(), attribute.meaning())),
+                RowGroup {
+                    name: Some(format!("{}: {}", attribute.name(), attribute.description())),
                     rows,
                 }
             });
-        let mut head = strings(&["attribute", "F1 of"]);
-        head.extend(strings(&BUCKETS));
-        Table {
+        let mut header = strings(&["attribute", "F1 of"]);
+        header.extend(strings(&BUCKETS));
+        ReportTable {
             title: "By attribute".to_owned(),
             caption: format!(
-                "F1 in percent of the entities in each bucket and, for all models but the standard, the difference to it in points: {LEGEND} Recall sorts gold entities into buckets, precision predicted ones. Label consistency: of the training entities with the same words, the share with the same label, 0 when unseen. Entity density: entities for each word of the sentence. Few gold entities make a difference uncertain."
+                "F1 in percent of the entities in each bucket and, for all models but the standard, the difference to it in points: {LEGEND} Recall sorts gold entities into buckets, precision sorts predicted ones. Label consistency: share of the training entities with the same words that have the same label; 0 when unseen. Entity density: entities per word of the sentence. With few gold entities a difference is uncertain."
             ),
-            head,
+            header,
             groups: groups.collect(),
         }
     }
 
-    /// Kinds of errors.
-    pub(super) fn error_table(&self) -> Table {
+    /// Numbers and rates of errors by kind.
+    pub(super) fn error_table(&self) -> ReportTable {
         let standard = &self.standard().errors;
-        let groups = Errors::KINDS.iter().enumerate().map(|(kind, name)| {
+        let groups = ErrorCounts::KINDS.iter().enumerate().map(|(kind, name)| {
             let rows = self.models.iter().enumerate().map(|(number, model)| {
                 let errors = &model.errors;
                 let rate = errors.rate(errors.kinds()[kind]);
                 let difference = rate - standard.rate(standard.kinds()[kind]);
                 vec![
-                    Cell::name(&model.name),
-                    Cell::count(errors.kinds()[kind]),
-                    Cell::count(errors.false_positives + errors.false_negatives),
-                    Cell::percent(Some(rate)),
+                    TableCell::name(&model.name),
+                    TableCell::count(errors.kinds()[kind]),
+                    TableCell::count(errors.total()),
+                    TableCell::percent(Some(rate)),
                     if number == self.standard {
-                        Cell::new("standard", Kind::Remark)
+                        TableCell::new("standard", CellKind::Remark)
                     } else {
-                        Cell::fewer_is_better(Some(difference))
+                        TableCell::lower_is_better(Some(difference))
                     },
                 ]
             });
-            Group {
+            RowGroup {
                 name: Some((*name).to_owned()),
                 rows: rows.collect(),
             }
         });
-        Table {
+        ReportTable {
             title: "Kinds of errors".to_owned(),
-            caption: "Boundary: a wrong prediction overlaps an entity the model missed, with other borders. Type: the borders of a missed entity, another label. Spurious: any other wrong prediction. Missed: no wrong prediction touches the entity. Rate: count in percent of the model's wrong predictions and missed entities (FP + FN). Difference: points of the rate to the standard; ▼ less and blue are a smaller share, ▲ more and orange a larger one. A model with fewer errors can have a larger share of one kind, so look at the counts too.".to_owned(),
-            head: strings(&["kind", "model", "count", "FP + FN", "rate", "difference"]),
+            caption: "Boundary: a wrong prediction overlaps an entity the model did not find, but has another span. Type: the span of an entity that was not found, with another label. Spurious: any other wrong prediction. Missed: an entity that no wrong prediction overlaps. Rate: count in percent of all wrong predictions and entities not found (FP + FN). Difference: points of the rate to the standard; ▼ less and blue mean a smaller share, ▲ more and orange a larger one. A model with fewer errors can have a larger share of one kind, so compare the counts too.".to_owned(),
+            header: strings(&["kind", "model", "count", "FP + FN", "rate", "difference"]),
             groups: groups.collect(),
         }
     }
 
-    /// Each type.
-    pub(super) fn type_table(&self) -> Table {
+    /// Scores by type.
+    pub(super) fn type_table(&self) -> ReportTable {
         let types: BTreeSet<&String> = self
             .models
             .iter()
             .flat_map(|model| model.report.per_type.keys())
             .collect();
         let groups = types.into_iter().map(|label| {
-            let scores = |model: &Model| {
-                Scores::from(
-                    &model
-                        .report
-                        .per_type
-                        .get(label)
-                        .copied()
-                        .unwrap_or_default(),
-                )
+            let scores = |model: &ModelResults| {
+                let counts = model.report.per_type.get(label);
+                Scores::from(counts.copied().unwrap_or_default())
             };
             self.score_group(label.clone(), scores)
         });
@@ -167,47 +162,47 @@ impl Analysis {
         )
     }
 
-    /// Flat and nested entities; nothing without nesting.
-    pub(super) fn nesting_table(&self) -> Option<Table> {
+    /// Scores of flat and nested entities; `None` without nesting.
+    pub(super) fn nesting_table(&self) -> Option<ReportTable> {
         if !self.models.iter().any(|model| model.report.has_nesting()) {
             return None;
         }
         let groups = vec![
-            self.score_group("flat".to_owned(), |model| Scores::from(&model.report.flat)),
+            self.score_group("flat".to_owned(), |model| Scores::from(model.report.flat)),
             self.score_group("nested".to_owned(), |model| {
-                Scores::from(&model.report.nested)
+                Scores::from(model.report.nested)
             }),
             self.score_group("flat view".to_owned(), |model| {
-                Scores::from(&model.report.flat_view)
+                Scores::from(model.report.flat_view)
             }),
         ];
-        let caption = "Nested entities share a word with another entity of their side, flat ones do not. The flat view compares the outermost entities only.";
+        let caption = "Nested entities share a word with another entity of their side, flat ones do not. The flat view compares only the outermost entities.";
         Some(self.score_table("Flat and nested", "entities", caption, groups))
     }
 
-    /// Entities by their number of words; lengths that nobody has are left out.
-    pub(super) fn length_table(&self) -> Table {
+    /// Scores by the number of words of the entity; lengths that do not occur are left out.
+    pub(super) fn length_table(&self) -> ReportTable {
         let used = |group: &usize| {
             let counts = self.models.iter().map(|model| model.lengths[*group]);
             counts.sum::<Counts>() != Counts::default()
         };
         let groups = (0..LENGTH_GROUPS.len()).filter(used).map(|group| {
-            let scores = |model: &Model| Scores::from(&model.lengths[group]);
+            let scores = |model: &ModelResults| Scores::from(model.lengths[group]);
             self.score_group(LENGTH_GROUPS[group].to_owned(), scores)
         });
         let caption = "Entities by their number of words.";
         self.score_table("By length", "words", caption, groups.collect())
     }
 
-    /// Labels a model took for others.
-    pub(super) fn confusion_table(&self, model: &Model) -> Table {
+    /// The confusion matrix of a model.
+    pub(super) fn confusion_table(&self, model: &ModelResults) -> ReportTable {
         let labels: BTreeSet<Option<&str>> = model
             .confusion
             .pairs
             .keys()
             .flat_map(|(gold, predicted)| [gold.as_deref(), predicted.as_deref()])
             .collect();
-        // None sorts first and shall stand last.
+        // `None` sorts first but is shown last.
         let labels: Vec<Option<&str>> = labels
             .into_iter()
             .flatten()
@@ -215,71 +210,78 @@ impl Analysis {
             .chain([None])
             .collect();
         let rows = labels.iter().map(|gold| {
-            let mut row = vec![Cell::name(gold.unwrap_or("(none)"))];
+            let mut row = vec![TableCell::name(gold.unwrap_or("(none)"))];
             row.extend(labels.iter().map(|predicted| {
                 match (model.confusion.count(*gold, *predicted), gold == predicted) {
-                    (_, true) if gold.is_none() => Cell::new("", Kind::Remark),
-                    (0, _) => Cell::new("·", Kind::Number),
-                    (count, true) => Cell::new(count.to_string(), Kind::Diagonal),
-                    (count, false) => Cell::count(count),
+                    (_, true) if gold.is_none() => TableCell::new("", CellKind::Remark),
+                    (0, _) => TableCell::new("·", CellKind::Number),
+                    (count, true) => TableCell::new(count.to_string(), CellKind::Diagonal),
+                    (count, false) => TableCell::count(count),
                 }
             }));
             row
         });
-        let mut head = vec!["gold ↓ predicted →".to_owned()];
-        head.extend(
+        let mut header = vec!["gold ↓ predicted →".to_owned()];
+        header.extend(
             labels
                 .iter()
                 .map(|label| label.unwrap_or("(none)").to_owned()),
         );
-        Table {
+        ReportTable {
             title: model.name.clone(),
             caption: String::new(),
-            head,
-            groups: vec![Group {
+            header,
+            groups: vec![RowGroup {
                 name: None,
                 rows: rows.collect(),
             }],
         }
     }
 
-    fn score_group(&self, name: String, scores: impl Fn(&Model) -> Scores) -> Group {
+    fn score_group(&self, name: String, scores: impl Fn(&ModelResults) -> Scores) -> RowGroup {
         let standard = scores(self.standard());
         let rows = self.models.iter().enumerate().map(|(number, model)| {
             let scores = scores(model);
             vec![
-                Cell::name(&model.name),
-                Cell::percent(scores.precision),
-                Cell::percent(scores.recall),
-                Cell::percent(scores.f1),
+                TableCell::name(&model.name),
+                TableCell::percent(scores.precision),
+                TableCell::percent(scores.recall),
+                TableCell::percent(scores.f1),
                 if number == self.standard {
-                    Cell::new("standard", Kind::Remark)
+                    TableCell::new("standard", CellKind::Remark)
                 } else {
-                    Cell::difference(scores.minus(&standard), true)
+                    TableCell::difference(scores.f1_difference(&standard), true)
                 },
-                Cell::count(scores.support),
+                TableCell::count(scores.support),
             ]
         });
-        Group {
+        RowGroup {
             name: Some(name),
             rows: rows.collect(),
         }
     }
 
-    fn score_table(&self, title: &str, first: &str, caption: &str, groups: Vec<Group>) -> Table {
-        Table {
+    fn score_table(
+        &self,
+        title: &str,
+        first: &str,
+        caption: &str,
+        groups: Vec<RowGroup>,
+    ) -> ReportTable {
+        ReportTable {
             title: title.to_owned(),
             caption: format!(
                 "{caption} Scores in percent, the difference in points of F1 to the standard: {LEGEND} Support: gold entities."
             ),
-            head: strings(&[first, "model", "P", "R", "F1", "difference", "support"]),
+            header: strings(&[first, "model", "P", "R", "F1", "difference", "support"]),
             groups,
         }
     }
 }
 
-/// What colours and arrows mean.
-const LEGEND: &str = "▲ and blue are better, ▼ and orange are worse; the stronger, the more (from 1, 2.5 and 5 points).";
+/// Explains colours and arrows.
+const LEGEND: &str =
+    "▲ and blue are better, ▼ and orange are worse; stronger colours from 1, 2.5 and 5 points.";
 
 fn strings(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()

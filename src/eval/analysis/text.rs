@@ -1,13 +1,15 @@
-//! The analysis on a terminal: every table of the report.
+//! The analysis as text for the terminal.
 
 use std::fmt;
 
 use super::Analysis;
-use super::cells::Table;
+use super::report_table::ReportTable;
+use crate::eval::report::unreachable_note;
+use crate::table::Table;
 
 impl fmt::Display for Analysis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.facts())?;
+        writeln!(f, "{}", self.summary())?;
         let mut tables = vec![
             self.overall_table(),
             self.type_table(),
@@ -18,80 +20,48 @@ impl fmt::Display for Analysis {
         tables.extend(self.nesting_table());
         tables.extend(self.models.iter().map(|model| self.confusion_table(model)));
         for table in tables {
-            write!(f, "\n{}\n{}\n", table.title, lines(&table).join("\n"))?;
+            write!(f, "\n{}\n{}\n", table.title, text_table(&table))?;
         }
         Ok(())
     }
 }
 
 impl Analysis {
-    /// What was compared on what, in a sentence or two.
-    pub(super) fn facts(&self) -> String {
-        let overall = &self.standard().report.overall;
-        let mut facts = format!(
-            "{} gold sentences with {} words and {} entities; {} sentences to train on. {:.2} % of the gold words occur in none of these.",
+    /// The size of the data, in a sentence or two.
+    pub(super) fn summary(&self) -> String {
+        let report = &self.standard().report;
+        let mut summary = format!(
+            "{} gold sentences with {} words and {} entities; {} training sentences. {:.2} % of the gold words do not occur in the training sentences.",
             self.sentences,
             self.words,
-            overall.gold,
+            report.overall.gold,
             self.training_sentences,
             100.0 * self.out_of_vocabulary(),
         );
-        match self.standard().report.unreachable {
-            0 => {}
-            1 => facts.push_str(" 1 gold entity is no span of words and counts as missed."),
-            count => facts.push_str(&format!(
-                " {count} gold entities are no spans of words and count as missed."
-            )),
+        if let Some(note) = unreachable_note(report.unreachable) {
+            summary += &format!(" {note}.");
         }
-        facts
+        summary
     }
 }
 
-/// The table in aligned columns: names to the left, everything else to the right.
-fn lines(table: &Table) -> Vec<String> {
-    let named = table.groups.iter().any(|group| group.name.is_some());
-    let mut rows: Vec<(bool, Vec<String>)> = Vec::new(); // and whether a rule goes before it
+/// The table as text: names aligned left, values right, and a rule before each group.
+fn text_table(table: &ReportTable) -> Table {
+    let columns = 0..table.header.len();
+    let names = columns.filter(|column| table.is_name_column(*column));
+    let mut text = Table::new(table.header.iter().cloned()).left(names);
     for group in &table.groups {
+        text.rule();
         for (index, row) in group.rows.iter().enumerate() {
-            let mut cells: Vec<String> = row.iter().map(|cell| cell.whole()).collect();
-            if named {
+            let mut cells: Vec<String> = row.iter().map(|cell| cell.full_text()).collect();
+            if table.has_group_names() {
                 let name = group.name.clone().filter(|_| index == 0);
                 cells.insert(0, name.unwrap_or_default());
             }
-            rows.push((index == 0, cells));
+            text.row(cells);
         }
     }
-    let width = |column: usize| {
-        let cells = rows.iter().map(|(_, cells)| &cells[column]);
-        let widths = cells
-            .chain([&table.head[column]])
-            .map(|cell| cell.chars().count());
-        widths.max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..table.head.len()).map(width).collect();
-    let line = |cells: &[String]| -> String {
-        let padded = cells
-            .iter()
-            .zip(&widths)
-            .enumerate()
-            .map(|(column, (cell, &width))| {
-                if table.is_name(column) {
-                    format!("{cell:width$}")
-                } else {
-                    format!("{cell:>width$}")
-                }
-            });
-        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    };
-    let rule = "-".repeat(widths.iter().sum::<usize>() + 2 * (widths.len() - 1));
-    let mut lines = vec![line(&table.head)];
-    for (ruled, cells) in &rows {
-        if *ruled {
-            lines.push(rule.clone());
-        }
-        lines.push(line(cells));
-    }
-    lines
+    text
 }
 
 #[cfg(test)]
@@ -115,9 +85,12 @@ eCon: label consistency      values                [0, 0.1]       (0.1, 0.5]    
                              bad             0.00  −66.67 ▼  0.00  −100.00 ▼                –  66.67  −33.33 ▼
 ";
         assert!(text.contains(expected), "{text}");
-        assert!(text.starts_with(
-            "3 gold sentences with 48 words and 4 entities; 2 sentences to train on. 10.42 % of"
-        ));
+        assert!(
+            text.starts_with(
+                "3 gold sentences with 48 words and 4 entities; 2 training sentences. 10.42 % of"
+            ),
+            "{text}"
+        );
         assert!(text.contains("\ngood   80.00  100.00  88.89 "), "{text}");
     }
 }

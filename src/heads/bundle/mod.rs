@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::settings::{Preset, Settings, to_map, up_to_one};
-use super::{Detail, Diagnosis, Evidence, Head, Losses};
+use super::{Detail, Diagnosis, Evidence, Head, Losses, Suggestion};
 use crate::data::stats::Stats;
 use crate::encoder::WordStates;
 use crate::error::{Error, Result};
