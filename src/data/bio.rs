@@ -314,7 +314,7 @@ pub fn layers(entities: &[Entity]) -> Vec<Vec<Entity>> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use strum::VariantArray;
+    use strum::IntoEnumIterator;
 
     fn read(tags: &str, scheme: TagScheme, mode: TagMode) -> Result<Vec<Entity>, TagProblem> {
         let tags: Vec<&str> = tags.split(' ').collect();
@@ -382,7 +382,7 @@ mod tests {
             parts in prop::collection::vec((1..4usize, 0..3usize, prop::sample::select(vec!["A", "B-c", "人"])), 0..8),
             which in 0..4usize,
         ) {
-            let scheme = TagScheme::VARIANTS[which];
+            let scheme = TagScheme::iter().nth(which).unwrap();
             let (mut entities, mut at) = (Vec::new(), 0);
             for (length, gap, label) in parts {
                 entities.push(Entity::new(at + gap, at + gap + length, label));
@@ -398,7 +398,7 @@ mod tests {
         #[test]
         fn lenient_decoding_never_panics(tags in prop::collection::vec("[BIMESLUO]-?[AB]?", 0..12), which in 0..4usize) {
             let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
-            let (entities, _) = decode(&tags, TagScheme::VARIANTS[which]);
+            let (entities, _) = decode(&tags, TagScheme::iter().nth(which).unwrap());
             prop_assert!(entities.iter().all(|entity| !entity.span.is_empty() && entity.span.end <= tags.len()));
         }
 

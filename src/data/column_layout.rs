@@ -340,7 +340,9 @@ mod tests {
         let path = folder.path().join("file");
         std::fs::write(&path, content).unwrap();
         let source = Source::open(&path).unwrap();
-        ColumnLayout::detect(&source, &Options::default()).unwrap().unwrap()
+        ColumnLayout::detect(&source, &Options::default())
+            .unwrap()
+            .unwrap()
     }
 
     #[test]

@@ -195,7 +195,7 @@ impl<'a> Reader<'a, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Format, Problem, TagScheme, Severity, scan};
+    use crate::data::{Format, Problem, Severity, TagScheme, scan};
 
     fn with(content: impl AsRef<[u8]>, options: Options) -> (Vec<Sentence>, Vec<Problem>) {
         let folder = tempfile::tempdir().unwrap();
@@ -306,7 +306,10 @@ mod tests {
         let (sentences, problems) = columns(text);
         assert_eq!(sentences.len(), 1);
         assert_eq!(sentences[0].text, "h i");
-        let lines: Vec<usize> = problems.iter().map(|problem| problem.location.line).collect();
+        let lines: Vec<usize> = problems
+            .iter()
+            .map(|problem| problem.location.line)
+            .collect();
         assert_eq!(lines, [2, 5, 9]);
         assert!(
             problems[0]

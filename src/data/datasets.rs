@@ -96,7 +96,11 @@ pub fn find(name: &str, roots: &[PathBuf]) -> Result<Dataset> {
             searched.push(format!("{} (no such folder)", folder.display()));
             continue;
         };
-        if found.splits.values().any(|split| split.is_complete(&folder)) {
+        if found
+            .splits
+            .values()
+            .any(|split| split.is_complete(&folder))
+        {
             let name = name.to_string();
             return Ok(Dataset {
                 name,
@@ -257,15 +261,9 @@ mod tests {
                 info.splits.contains_key("train") || info.splits.contains_key("test"),
                 "{name}"
             );
-            assert!(
-                !info.types.is_empty() && !info.source.is_empty(),
-                "{name}"
-            );
+            assert!(!info.types.is_empty() && !info.source.is_empty(), "{name}");
             assert!(info.format.is_some() && known(name).is_some(), "{name}");
-            let hashes = info
-                .splits
-                .values()
-                .flat_map(|split| split.sha256.values());
+            let hashes = info.splits.values().flat_map(|split| split.sha256.values());
             assert!(hashes.into_iter().all(|hash| hash.len() == 64), "{name}");
         }
         let sorted = KNOWN.is_sorted_by_key(|(name, _)| *name);

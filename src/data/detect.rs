@@ -33,7 +33,10 @@ pub fn detect_format(path: &Path) -> Result<Format> {
         b'{' | b'[' => json::first_record(&source),
         _ => None,
     };
-    if let Some(format) = record.as_ref().and_then(|record| format_of_record(record, first)) {
+    if let Some(format) = record
+        .as_ref()
+        .and_then(|record| format_of_record(record, first))
+    {
         return Ok(format);
     }
     if let Ok(Some(_)) = ColumnLayout::detect(&source, &Options::default()) {
@@ -45,7 +48,10 @@ pub fn detect_format(path: &Path) -> Result<Format> {
         None if matches!(extension, Some("json" | "jsonl")) => {
             Err(unknown(path, "the first record is not valid JSON"))
         }
-        None => Err(unknown(path, "the file is neither JSON nor columns with tags")),
+        None => Err(unknown(
+            path,
+            "the file is neither JSON nor columns with tags",
+        )),
     }
 }
 

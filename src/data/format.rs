@@ -19,7 +19,7 @@ use crate::error::{Error, nearest};
     Deserialize,
     strum::Display,
     strum::EnumString,
-    strum::VariantArray,
+    strum::EnumIter,
     strum::VariantNames,
 )]
 #[serde(rename_all = "snake_case")]
@@ -102,11 +102,11 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use strum::VariantArray;
+    use strum::IntoEnumIterator;
 
     #[test]
     fn names_parse_to_their_format() {
-        for format in Format::VARIANTS.iter().copied() {
+        for format in Format::iter() {
             assert_eq!(format.to_string().parse::<Format>().unwrap(), format);
             let json = serde_json::to_string(&format).unwrap();
             assert_eq!(json, format!("\"{format}\""));

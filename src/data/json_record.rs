@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 
 use super::json::RecordKind;
-use super::source::Collector;
 use super::json_entity::{RawEntity, check_entity, parse_entity, parse_index_entity, type_name};
+use super::source::Collector;
 use super::{Options, Severity, words};
 use crate::text::{Entity, Misaligned, Sentence, slice};
 

@@ -40,9 +40,7 @@ use crate::text::Sentence;
 use source::{Collector, Source};
 
 /// Severity of a [`Problem`].
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, strum::Display,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, strum::Display)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Severity {
@@ -209,7 +207,9 @@ pub fn link_context(sentences: &mut [Sentence], count: usize) {
         .map(|index| index > 0 && are_neighbours(index, index - 1, &sentences[index].left))
         .collect();
     let after: Vec<bool> = (0..sentences.len())
-        .map(|index| index + 1 < words.len() && are_neighbours(index, index + 1, &sentences[index].right))
+        .map(|index| {
+            index + 1 < words.len() && are_neighbours(index, index + 1, &sentences[index].right)
+        })
         .collect();
     for (index, sentence) in sentences.iter_mut().enumerate() {
         let mut first = index;
@@ -233,7 +233,7 @@ pub fn link_context(sentences: &mut [Sentence], count: usize) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use strum::VariantArray;
+    use strum::IntoEnumIterator;
 
     fn write(name: &str, content: &[u8]) -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
@@ -321,7 +321,7 @@ mod tests {
             let (_folder, path) = write("a.txt", &content);
             let _ = scan(&path, &Options::default());
             std::fs::write(path.with_extension("ann"), &content).unwrap();
-            for format in Format::VARIANTS.iter().copied() {
+            for format in Format::iter() {
                 let (sentences, _) = scan(&path, &Options::of(format)).unwrap();
                 for sentence in &sentences {
                     prop_assert!(sentence.entities.iter().all(|entity| !entity.span.is_empty() && entity.span.end <= sentence.len()));

@@ -191,7 +191,11 @@ impl fmt::Display for Stats {
             100.0 * self.nested_share,
             self.same_span
         )?;
-        writeln!(f, "  misaligned {:>9}   not at word boundaries", self.misaligned)?;
+        writeln!(
+            f,
+            "  misaligned {:>9}   not at word boundaries",
+            self.misaligned
+        )?;
         writeln!(f, "\ntypes")?;
         let mut types: Vec<(&String, &usize)> = self.types.iter().collect();
         types.sort_by_key(|(name, count)| (std::cmp::Reverse(**count), *name));

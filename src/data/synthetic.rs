@@ -211,7 +211,10 @@ impl<'a> Grammar<'a> {
 
     /// Appends a random expansion of a rule to `out`.
     fn expand(&self, name: &str, unseen: u32, rng: &mut SeededRng, out: &mut String, depth: usize) {
-        assert!(depth < MAXIMAL_DEPTH, "the grammar's rule {name} is recursive");
+        assert!(
+            depth < MAXIMAL_DEPTH,
+            "the grammar's rule {name} is recursive"
+        );
         let rule = self.rules.get(name);
         let rule = rule.unwrap_or_else(|| panic!("the grammar has no rule {name}"));
         let mut rest = rule.choose(unseen, rng);

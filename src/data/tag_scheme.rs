@@ -20,7 +20,7 @@ use crate::error::Error;
     Deserialize,
     strum::Display,
     strum::EnumString,
-    strum::VariantArray,
+    strum::EnumIter,
     strum::VariantNames,
 )]
 #[serde(rename_all = "snake_case")]

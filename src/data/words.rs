@@ -26,7 +26,7 @@ use crate::text::{Sentence, Word};
     Deserialize,
     strum::Display,
     strum::EnumString,
-    strum::VariantArray,
+    strum::EnumIter,
     strum::VariantNames,
 )]
 #[serde(rename_all = "snake_case")]
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
     use crate::text::slice;
     use proptest::prelude::*;
-    use strum::VariantArray;
+    use strum::IntoEnumIterator;
 
     fn texts(text: &str, segmentation: Segmentation) -> Vec<String> {
         let words = split_with(text, segmentation);
@@ -217,7 +217,7 @@ mod tests {
     proptest! {
         #[test]
         fn words_are_slices_in_order(text in any::<String>(), which in 0..3usize) {
-            let words = split_with(&text, Segmentation::VARIANTS[which]);
+            let words = split_with(&text, Segmentation::iter().nth(which).unwrap());
             let mut end = 0;
             for word in &words {
                 prop_assert_eq!(slice(&text, word.start, word.end), &word.text);

@@ -44,7 +44,9 @@ pub(super) fn connect(address: &str, token: Option<&str>) -> Result<Device> {
                 "give the worker's token with --token-file or NERZOO_TOKEN_FILE"
             }
             ConnectError::Unreachable { .. } => "is `nerzoo worker` running there?",
-            ConnectError::IncompatibleProtocol { .. } => "use the same version of nerzoo on both machines",
+            ConnectError::IncompatibleProtocol { .. } => {
+                "use the same version of nerzoo on both machines"
+            }
             _ => "see the worker's log",
         };
         Error::Device(format!("device \"remote:{address}\": {problem}; {remedy}"))

@@ -83,7 +83,9 @@ pub fn run(device: &Device) -> Result<SelfTestReport, SelfTestError> {
 
 /// Largest difference of two results, relative to the largest expected value; infinite if a result is NaN.
 fn difference(found: &[f32], expected: &[f32]) -> f32 {
-    let largest = expected.iter().fold(1e-6f32, |largest, x| largest.max(x.abs()));
+    let largest = expected
+        .iter()
+        .fold(1e-6f32, |largest, x| largest.max(x.abs()));
     let pairs = found.iter().zip(expected);
     pairs.fold(0f32, |worst, (a, b)| match (a - b).abs() / largest {
         difference if difference.is_nan() => f32::INFINITY,

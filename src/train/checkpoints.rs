@@ -115,7 +115,9 @@ impl Checkpoints {
         for folder in folders.iter().rev() {
             match read_state(folder) {
                 Ok(state) => return Ok(Some(state)),
-                Err(problem) => tracing::warn!("skipping a damaged checkpoint: {}", problem.chain()),
+                Err(problem) => {
+                    tracing::warn!("skipping a damaged checkpoint: {}", problem.chain())
+                }
             }
         }
         Ok(None)

@@ -190,8 +190,8 @@ impl DatasetInfo {
         }
         Ok(Self {
             title: name.to_string(),
-            description: "A folder without a dataset.toml; its splits are inferred from file names."
-                .into(),
+            description:
+                "A folder without a dataset.toml; its splits are inferred from file names.".into(),
             language: "und".into(),
             nested: true,
             types: Vec::new(),

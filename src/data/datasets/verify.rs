@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{SplitCounts, Dataset};
+use super::{Dataset, SplitCounts};
 use crate::error::Result;
 use crate::files::sha256;
 

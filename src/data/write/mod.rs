@@ -223,7 +223,10 @@ fn write_line(out: &mut impl Write, record: &Map<String, Value>) -> Result<()> {
     writeln!(out).map_err(write_error)
 }
 
-fn write_list(out: &mut impl Write, records: impl Iterator<Item = Map<String, Value>>) -> Result<()> {
+fn write_list(
+    out: &mut impl Write,
+    records: impl Iterator<Item = Map<String, Value>>,
+) -> Result<()> {
     write!(out, "[").map_err(write_error)?;
     for (index, record) in records.enumerate() {
         let separator = if index > 0 { ",\n" } else { "\n" };
@@ -254,7 +257,7 @@ mod tests {
     use crate::data::{Options, Severity, scan};
     use crate::text::Entity;
     use proptest::prelude::*;
-    use strum::VariantArray;
+    use strum::IntoEnumIterator;
 
     fn read_back(written: &[u8], options: &Options) -> Vec<Sentence> {
         let folder = tempfile::tempdir().unwrap();
@@ -386,7 +389,7 @@ mod tests {
         #[test]
         fn columns_round_trip(sentences in prop::collection::vec(sentence(), 1..4), which in 0..4usize) {
             let mut written = Vec::new();
-            columns(&mut written, &sentences, TagScheme::VARIANTS[which]).unwrap();
+            columns(&mut written, &sentences, TagScheme::iter().nth(which).unwrap()).unwrap();
             let read = read_back(&written, &options(Format::Columns));
             prop_assert_eq!(read.len(), sentences.len());
             for (read, sentence) in read.iter().zip(&sentences) {
