@@ -11,7 +11,7 @@ use super::format::FormatArgs;
 use crate::data;
 use crate::eval::analysis::{self, Analysis};
 use crate::eval::predictions;
-use crate::files::replace;
+use crate::files::write_atomic;
 use crate::recipe::set::Assignment;
 use crate::registry;
 use crate::text::{Mention, Sentence};
@@ -151,5 +151,5 @@ fn prefix(set: &str) -> Option<(&str, &str)> {
 }
 
 fn put(path: &Path, text: &str) -> Result<()> {
-    Ok(replace(path, text.as_bytes())?)
+    Ok(write_atomic(path, text.as_bytes())?)
 }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::print_json;
 use crate::data;
 use crate::eval::{Counts, evaluate, threshold};
-use crate::files::replace;
+use crate::files::write_atomic;
 use crate::heads::settings::Setting;
 use crate::model::folder::{self, ModelConfig};
 use crate::plot::{Axis, LineStyle, Panel, Series, page};
@@ -194,7 +194,7 @@ impl Sweep<'_> {
             print_json(&rows.collect())?;
         }
         if let (Some(path), Some(x)) = (self.out, x_axis) {
-            replace(path, plot(&rows, axes, x).as_bytes())?;
+            write_atomic(path, plot(&rows, axes, x).as_bytes())?;
             if !self.json {
                 println!("written: {}", path.display());
             }

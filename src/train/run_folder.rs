@@ -4,7 +4,7 @@ use super::checkpoints::Checkpoints;
 use super::run::TrainOptions;
 use super::state::RunState;
 use crate::error::{Error, Result};
-use crate::files::replace;
+use crate::files::write_atomic;
 use crate::recipe::Recipe;
 
 /// Fails when the folder holds a run that is not being resumed.
@@ -24,7 +24,7 @@ pub(super) fn enter(options: &TrainOptions, recipe: &Recipe) -> Result<Option<Ru
     let path = options.out.join("recipe.toml");
     let text = recipe.to_toml()?;
     if !path.is_file() {
-        replace(&path, text.as_bytes())?;
+        write_atomic(&path, text.as_bytes())?;
         return Ok(None);
     }
     let before = Recipe::read(&path, &[])?;
