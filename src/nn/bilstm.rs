@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn each_sequence_is_walked_from_both_of_its_own_ends() {
-        for device in [Device::flex(), crate::device::parse("ndarray").unwrap()] {
+        for device in crate::device::cpu_devices() {
             device.seed(5);
             let (steps, width, hidden) = (19, 3, 2);
             let layer = BiLstm::new(width, hidden, &device);

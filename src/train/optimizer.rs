@@ -338,7 +338,7 @@ mod tests {
     /// Numbers of torch.optim.AdamW: lr 0.1, weight decay 0.5, two steps of gradients (0.3, -2), (-0.1, 1).
     #[test]
     fn steps_are_pytorchs() {
-        for device in [Device::flex(), crate::device::parse("ndarray").unwrap()] {
+        for device in crate::device::cpu_devices() {
             let train = Train::default();
             let adamw = AdamW::new(&train, 0.5, &GradientScale::new());
             let tensor = Tensor::<1>::from_floats([1.0, -1.0], &device);
