@@ -68,8 +68,8 @@ fn with_decoding(head: &Bopn, grids: &[SentenceCells]) -> Vec<Vec<Mention>> {
         .collect()
 }
 
-/// The mentions that each offset label alone points to, then those of all labels together, then those that remain under
-/// the two rules of the paper and under the authors' votes.
+/// The mentions that each offset label alone points to, then all of them together, then the ones that remain under the
+/// two rules of the paper and under the authors' votes.
 fn evidence(head: &Bopn, grids: &[SentenceCells]) -> Vec<Evidence> {
     let evidence = |name: &str, offset, decoding, keep: &dyn Fn(&GridCell) -> bool| Evidence {
         name: name.to_string(),

@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn long_sentences_are_labelled_quickly() {
+    fn every_entity_of_a_long_sentence_is_a_centre() {
         let mut sentence = Sentence::from_words((0..200).map(|word| word.to_string()));
         sentence.entities = (0..150)
             .map(|word| Entity::new(word, word + 1 + word % 40, format!("{}", word % 7)))
@@ -319,7 +319,23 @@ mod tests {
         let labels = Labels::new((0..7).map(|label| label.to_string()));
         let start = std::time::Instant::now();
         for preset in [Preset::Paper, Preset::Released] {
-            Gold::new(&Config::of(preset), &labels, &[&sentence]);
+            let config = Config::of(preset);
+            let centre = OffsetScheme::of(&config).id(Offset::Centre).unwrap() as i32;
+            let gold = Gold::new(&config, &labels, &[&sentence]);
+            let mut centres = Vec::new();
+            for (index, label) in gold.labels.iter().enumerate() {
+                let (plane, cell) = (index / (200 * 200), index % (200 * 200));
+                if *label == centre && cell / 200 <= cell % 200 {
+                    centres.push((plane, cell / 200, cell % 200 + 1));
+                }
+            }
+            let entity = |entity: &Entity| {
+                let label = labels.index(&entity.label).unwrap();
+                (label, entity.span.start, entity.span.end)
+            };
+            let mut expected: Vec<_> = sentence.entities.iter().map(entity).collect();
+            expected.sort_unstable();
+            assert_eq!(centres, expected, "{preset:?}");
         }
         assert!(start.elapsed().as_millis() < 500, "{:?}", start.elapsed());
     }

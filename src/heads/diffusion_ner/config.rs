@@ -39,7 +39,7 @@ pub enum Rescaling {
     Mixed,
 }
 
-/// What the list of noisy spans is filled up with if a sentence has fewer entities.
+/// How the list of noisy spans is filled up if a sentence has fewer entities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Expansion {
@@ -119,7 +119,7 @@ pub struct Config {
     pub coordinates: Coordinates,
     /// Whether word indices are divided by the number of words (words) or partly by one less (mixed).
     pub rescaling: Rescaling,
-    /// What the list of noisy spans is filled up with to K in training.
+    /// Whether the list of noisy spans is filled up to K with random spans or by repeating the entities.
     pub expansion: Expansion,
     /// Repeat the gold entities up to K before matching; otherwise spans without an entity learn the class none.
     pub repeat_gold: bool,
@@ -299,5 +299,14 @@ mod tests {
         ] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn the_old_name_of_uniform_is_still_read() {
+        let read = |text: &str| settings::read::<Config>(toml::from_str(text).unwrap()).unwrap();
+        let found = read("preset = \"released\"\ninitial = \"even\"");
+        assert_eq!(found.initial, InitialWeights::Uniform);
+        let written = toml::to_string(&found).unwrap();
+        assert!(written.contains("initial = \"uniform\""), "{written}");
     }
 }

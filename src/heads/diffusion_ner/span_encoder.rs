@@ -69,8 +69,8 @@ impl SpanLayer {
             None => spans.clone(),
         };
         let queries = with_slots(&spans);
-        let looked = self.self_attention.look(queries.clone(), spans.clone());
-        let found = self.self_attention.forward(queries, &looked, None);
+        let keys_values = self.self_attention.look(queries.clone(), spans.clone());
+        let found = self.self_attention.forward(queries, &keys_values, None);
         let spans = self.self_norm.forward(spans + self.dropout.forward(found));
         let found = self
             .cross_attention

@@ -56,7 +56,7 @@ pub enum ClassifierLoss {
     Focal,
 }
 
-/// What the weights of soft examples are multiplied with.
+/// How the weights of soft examples are applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Weighting {
