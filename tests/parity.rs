@@ -22,7 +22,7 @@ use nerzoo::encoder::transformer::TransformerConfig;
 use nerzoo::encoder::{
     EncodedSentence, Encoder, EncoderConfig, LayerPooling, Pooling, WordStates, load,
 };
-use nerzoo::heads::bundle::{Bundle, Output};
+use nerzoo::heads::bundle::{Bundle, OutputHead};
 use nerzoo::heads::seq_ner::{self, Combiner, Config, Decoder, SeqNer, combine};
 use nerzoo::heads::span_ner::{self, SpanNer};
 use nerzoo::heads::{Head, Preset, Settings};
@@ -389,7 +389,7 @@ impl Bundling {
             &self.softmax
         };
         let alpha = fixture.json["alpha"].as_f64().unwrap();
-        let bundle = Bundle::from_parts(seq.clone(), self.span.clone(), alpha, Output::Span);
+        let bundle = Bundle::from_parts(seq.clone(), self.span.clone(), alpha, OutputHead::Span);
         let gold = (self.gold.clone(), self.span_gold.clone());
         let total = bundle.loss(&states, &gold).total;
         agree(
@@ -535,7 +535,7 @@ fn span_head(fixture: &Fixture, labels: &Labels, device: &Device) -> SpanNer {
         representation: serde_json::from_value(fixture.json["span_repr"].clone()).unwrap(),
         length_width: fixture.shape("w.len_emb.weight")[1],
         dropout: 0.0,
-        output: span_ner::Output::Flat,
+        output: span_ner::Nesting::Flat,
         ..Settings::of(Preset::Paper)
     };
     let mut head = SpanNer::init(&config, encoder_width(fixture), labels, device);

@@ -1,4 +1,4 @@
-//! What a head can report beyond its mentions: predictions of parts of its evidence, and counts.
+//! Reports of a head beyond its mentions: the predictions of single sources of evidence, and counts.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::text::{Mention, Span};
 /// How much a diagnosis may cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
-    /// Only what is cheap, for the log of every validation.
+    /// Only cheap reports, for the log of every validation.
     Summary,
     /// Everything, for `nerzoo evaluate --diagnose`.
     Full,
@@ -18,7 +18,7 @@ pub enum Detail {
 pub struct Diagnosis {
     /// The mentions of each sentence, as from [`Head::decode`](super::Head::decode).
     pub mentions: Vec<Vec<Mention>>,
-    /// What each source of evidence predicts by itself; empty for most heads.
+    /// The predictions of each source of evidence by itself; empty for most heads.
     pub evidence: Vec<Evidence>,
     /// Named counts; empty for most heads.
     pub counts: Vec<Count>,
@@ -42,7 +42,7 @@ pub struct Evidence {
 /// A named count out of a total, to be summed over batches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Count {
-    /// What is counted, such as "candidates above the threshold".
+    /// The thing counted, such as "candidates above the threshold".
     pub name: String,
     /// How many.
     pub count: u64,
@@ -96,7 +96,7 @@ impl fmt::Display for Count {
     }
 }
 
-/// Adds counts to those of the same name.
+/// Adds each count to the sum of the same name.
 pub fn add_counts(sums: &mut Vec<Count>, counts: Vec<Count>) {
     for count in counts {
         match sums.iter_mut().find(|sum| sum.name == count.name) {

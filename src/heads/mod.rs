@@ -128,3 +128,41 @@ impl Losses {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::settings::describe;
+    use super::*;
+
+    fn check_descriptions<H: Head>() {
+        let settings = describe::<H::Config>();
+        assert!(settings.iter().any(|setting| setting.at_inference));
+        for setting in settings {
+            let what = format!("{} {}", H::name(), setting.name);
+            let length = setting.doc.chars().count();
+            assert!((1..=120).contains(&length), "{what}: {}", setting.doc);
+            assert_eq!(setting.defaults.len(), H::Config::presets().len(), "{what}");
+            let is_given = |(_, value): &(Preset, serde_json::Value)| !value.is_null();
+            assert!(setting.defaults.iter().all(is_given), "{what}");
+        }
+        for preset in H::Config::presets() {
+            H::Config::of(*preset).check().unwrap();
+        }
+    }
+
+    #[test]
+    fn every_setting_is_described_in_one_line() {
+        check_descriptions::<seq_ner::SeqNer>();
+        check_descriptions::<span_ner::SpanNer>();
+        check_descriptions::<bopn::Bopn>();
+        check_descriptions::<locate_label::LocateLabel>();
+        check_descriptions::<diffusion_ner::DiffusionNer>();
+        check_descriptions::<bundle::Bundle<seq_ner::SeqNer, bopn::Bopn>>();
+    }
+
+    #[test]
+    fn heads_without_an_import_refuse_by_name() {
+        let problem = seq_ner::SeqNer::import(&[]).unwrap_err().to_string();
+        assert!(problem.contains("seq_ner"), "{problem}");
+    }
+}

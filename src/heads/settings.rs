@@ -101,7 +101,7 @@ pub fn read<C: Settings>(given: Map<String, Value>) -> Result<C> {
 pub struct Setting {
     /// The key under `[head]`; dotted for a part of a bundle, such as `span.longest`.
     pub name: String,
-    /// What it does, from the doc comment of the field.
+    /// Its description, from the doc comment of the field.
     pub doc: String,
     /// Its type in words, such as "integer", "true or false" or "paper | released".
     pub kind: String,

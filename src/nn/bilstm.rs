@@ -9,8 +9,8 @@ use burn::nn::{Linear, LinearConfig};
 use burn::tensor::activation::{sigmoid, tanh};
 use burn::tensor::{Device, Tensor};
 
-use crate::nn::{fused, mask};
 use crate::nn::rows::indices;
+use crate::nn::{fused, mask};
 
 /// Steps cut from the gates in one piece. The gradient of a cut is as large as what it was cut from, so cutting in
 /// two stages keeps the backward pass from growing with the square of the length.

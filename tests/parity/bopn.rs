@@ -8,7 +8,9 @@ use nerzoo::encoder::batching::PieceBatch;
 use nerzoo::encoder::tokenizer::WordTokenizer;
 use nerzoo::encoder::{EncoderConfig, LayerPooling, Pooling, WordStates, load};
 use nerzoo::heads::bopn::import::PARAMETERS;
-use nerzoo::heads::bopn::{Bopn, Cell, Config, Decoding, Gold, Mode, Offset, Scheme, mentions};
+use nerzoo::heads::bopn::{
+    Bopn, Config, Decoding, Gold, GridCell, Mode, Offset, OffsetScheme, mentions,
+};
 use nerzoo::heads::import::Layout;
 use nerzoo::heads::{Head, Preset, Settings};
 use nerzoo::model::folder;
@@ -367,7 +369,7 @@ fn check_label_cases(fixture: &Fixture) {
             ..Config::of(Preset::Released)
         };
         let names = case["id2window"].as_object().unwrap();
-        let list = Scheme::of(&config).list();
+        let list = OffsetScheme::of(&config).list();
         assert_eq!(list.len(), names.len(), "label case {index}");
         for (id, offset) in list.into_iter().enumerate() {
             let name = match offset {
@@ -397,7 +399,7 @@ fn check_decode_cases(fixture: &Fixture) {
     for (index, case) in cases.iter().enumerate() {
         let grid: Vec<Vec<Vec<usize>>> = serde_json::from_value(case["labels"].clone()).unwrap();
         let length = case["n"].as_u64().unwrap() as usize;
-        let scheme = Scheme::new(case["S"].as_u64().unwrap() as usize, Mode::Both);
+        let scheme = OffsetScheme::new(case["S"].as_u64().unwrap() as usize, Mode::Both);
         let list = scheme.list();
         let mut cells = Vec::new();
         for (label, plane) in grid.iter().enumerate() {
@@ -405,7 +407,7 @@ fn check_decode_cases(fixture: &Fixture) {
                 for end in start..length {
                     let offset = list[plane[start][end]];
                     if offset != Offset::Out {
-                        cells.push(Cell {
+                        cells.push(GridCell {
                             label,
                             span: [start as i32, end as i32],
                             offset,

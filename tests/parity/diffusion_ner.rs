@@ -10,9 +10,9 @@ use nerzoo::encoder::batching::{PackedRows, PieceBatch};
 use nerzoo::encoder::{EncoderConfig, LayerPooling, Pooling, WordStates, load};
 use nerzoo::heads::diffusion_ner::import::layer_name;
 use nerzoo::heads::diffusion_ner::{
-    Candidate, Config, Denoised, DiffusionNer, Encoded, Expansion, Features, Gold, GoldEntity,
-    Output, Pair, Schedule, Source, Target, Trajectory, Variance, candidates, choose, entities,
-    matching, noisy, of_matches, sample, signals,
+    AllowedOverlap, Config, Denoised, DiffusionNer, EncodedWords, Expansion, Gold, GoldEntity,
+    NoiseSchedule, NoiseSource, Pair, SentenceTarget, SpanCandidate, SpanFeatures, Trajectory,
+    Variance, candidates, choose, entities, loss_of_matches, matching, noisy, sample, signals,
 };
 use nerzoo::heads::{Head, Preset, Settings};
 use nerzoo::model::folder;
@@ -61,8 +61,8 @@ fn config(fixture: &Fixture) -> Config {
             _ => Expansion::Repeat,
         },
         features: match name("soi_pooling") {
-            "lrconcat" => Features::Ends,
-            _ => Features::Mean,
+            "lrconcat" => SpanFeatures::Ends,
+            _ => SpanFeatures::Mean,
         },
         feed_forward: fixture.shape("w.spanattention.layers.0.linear1.bias")[0],
         dropout: 0.0,
@@ -113,13 +113,13 @@ fn flat(pairs: &[Pair]) -> Vec<f32> {
 
 fn check_schedule(fixture: &Fixture) {
     let config = config(fixture);
-    let schedule = Schedule::new(config.variance, config.timesteps);
-    let kept: Vec<f32> = schedule.kept.iter().map(|kept| *kept as f32).collect();
+    let schedule = NoiseSchedule::new(config.variance, config.timesteps);
+    let kept: Vec<f32> = schedule.alpha_bar.iter().map(|kept| *kept as f32).collect();
     let what = format!("{} schedule", fixture.name);
     agree(&what, &kept, &fixture.floats("schedule.alphas_cumprod"));
     let times: Vec<[i64; 2]> = serde_json::from_value(fixture.json["ddim_times"].clone()).unwrap();
     let own: Vec<[i64; 2]> = schedule
-        .times(config.steps)
+        .timesteps(config.steps)
         .into_iter()
         .map(|(time, next)| [time as i64, next.map_or(-1, |next| next as i64)])
         .collect();
@@ -129,7 +129,7 @@ fn check_schedule(fixture: &Fixture) {
 /// Gold and noisy spans from the recorded timesteps and noise.
 fn check_noising(fixture: &Fixture) -> Gold {
     let config = config(fixture);
-    let schedule = Schedule::new(config.variance, config.timesteps);
+    let schedule = NoiseSchedule::new(config.variance, config.timesteps);
     let sentences = sentences(fixture);
     let spans = fixture.integers("in.gt_spans");
     let types = fixture.integers("in.gt_types");
@@ -154,7 +154,7 @@ fn check_noising(fixture: &Fixture) -> Gold {
             random.next().expect("recorded")
         });
         let timestep = fixture.integers("in.timestep")[index] as usize;
-        targets.push(Target {
+        targets.push(SentenceTarget {
             timestep,
             spans: noisy(&config, &schedule, &signals, timestep, &noise[rows]),
             entities,
@@ -217,7 +217,7 @@ impl<'a> Model<'a> {
         agree(&format!("{what} {name}"), &own, &expected);
     }
 
-    fn plain(&self) -> (DiffusionNer, WordStates, Encoded) {
+    fn plain(&self) -> (DiffusionNer, WordStates, EncodedWords) {
         let model = self.model.valid();
         let states = model.states(&self.batch, false);
         let encoded = model.head.encode(&states);
@@ -242,7 +242,7 @@ impl<'a> Model<'a> {
         self.expect(what, time.clone(), "out.time_emb");
         let timed = attended + time.unsqueeze_dim::<3>(1);
         self.expect(what, timed.clone(), "out.span_plus_time");
-        let denoised = head.read(&encoded, timed);
+        let denoised = head.predict(&encoded, timed);
         self.expect_predictions(what, &denoised, "out");
         let whole = head.denoise(&encoded, &spans, &times);
         self.expect_predictions(what, &whole, "out");
@@ -278,7 +278,7 @@ impl<'a> Model<'a> {
                 .collect();
             assert_eq!(own, theirs, "{what} match of sentence {index}");
         }
-        let losses = of_matches(&self.config, &denoised, gold, &matches);
+        let losses = loss_of_matches(&self.config, &denoised, gold, &matches);
         for (term, name) in [("boundaries", "loss.boundary"), ("types", "loss.ce")] {
             let value = losses.terms.iter().find(|(found, _)| *found == term);
             self.expect(what, value.unwrap().1.clone(), name);
@@ -460,7 +460,7 @@ impl Recorded {
     }
 }
 
-impl Source for Recorded {
+impl NoiseSource for Recorded {
     fn draw(&mut self, sentence: usize, _: usize) -> Vec<Pair> {
         assert_eq!(self.drawn % self.batch, sentence, "sentences in turn");
         self.drawn += 1;
@@ -471,9 +471,9 @@ impl Source for Recorded {
 /// The fixture's lists for a threshold under all three ways of letting spans stand together.
 fn check_decoded(fixture: &Fixture, trajectory: &Trajectory, prefix: &str, threshold: f64) {
     for (output, ending) in [
-        (Output::Nested, "nested"),
-        (Output::Flat, "flat"),
-        (Output::All, "none"),
+        (AllowedOverlap::Nested, "nested"),
+        (AllowedOverlap::Flat, "flat"),
+        (AllowedOverlap::All, "none"),
     ] {
         let config = Config {
             threshold,
@@ -500,7 +500,7 @@ fn check_decoded(fixture: &Fixture, trajectory: &Trajectory, prefix: &str, thres
     }
 }
 
-fn entity(candidate: &Candidate) -> [usize; 3] {
+fn entity(candidate: &SpanCandidate) -> [usize; 3] {
     [candidate.left, candidate.right, candidate.class]
 }
 
@@ -532,6 +532,6 @@ fn check_handmade(fixture: &Fixture) {
 
 #[test]
 fn schedules_differ() {
-    let kept = |variance| Schedule::new(variance, 1000).kept[500];
+    let kept = |variance| NoiseSchedule::new(variance, 1000).alpha_bar[500];
     assert!(kept(Variance::Cosine) > 2.0 * kept(Variance::Linear));
 }

@@ -14,8 +14,8 @@ use nerzoo::encoder::{EncodedSentence, EncoderConfig, LayerPooling, Pooling, loa
 use nerzoo::heads::import::Layout;
 use nerzoo::heads::locate_label::import::{FEATURES, PARAMETERS};
 use nerzoo::heads::locate_label::{
-    Averaging, Borders, Candidate, Config, Gold, LocateLabel, Pair, Sample, View, Weighting,
-    prediction_seeds, suppress,
+    Averaging, Borders, Config, Example, Gold, LocateLabel, PairedEntity, Proposal, SpanContext,
+    Weighting, prediction_seeds, suppress,
 };
 use nerzoo::heads::{Head, Preset, Settings};
 use nerzoo::model::folder;
@@ -111,8 +111,8 @@ impl<'a> Reference<'a> {
         }
     }
 
-    fn view(&self) -> View {
-        View::new(&self.model.states(&self.batch, false))
+    fn view(&self) -> SpanContext {
+        SpanContext::new(&self.model.states(&self.batch, false))
     }
 
     /// Our rows against those of a [sentences, rows, width] tensor that are real samples.
@@ -156,21 +156,22 @@ impl<'a> Reference<'a> {
     /// The examples our own code makes of the gold entities: theirs, but for which negatives are drawn.
     fn check_samples(&self, what: &str) {
         let sentences: Vec<&Sentence> = self.sentences.iter().collect();
-        let draw = |config: &Config| LocateLabel::gold(config, &self.labels, &sentences, 5).samples;
+        let draw =
+            |config: &Config| LocateLabel::gold(config, &self.labels, &sentences, 5).examples;
         let own = draw(&self.config);
         let every = draw(&Config {
             extra_negatives: 10_000,
             ..self.config.clone()
         });
-        assert_eq!(own.len(), self.gold.samples.len(), "{what}");
+        assert_eq!(own.len(), self.gold.examples.len(), "{what}");
         for sentence in 0..self.sentences.len() {
-            let of = |samples: &[Sample], positive: bool| -> Vec<Sample> {
-                let own = |s: &&Sample| s.span.sentence == sentence && s.positive == positive;
+            let of = |samples: &[Example], positive: bool| -> Vec<Example> {
+                let own = |s: &&Example| s.span.sentence == sentence && s.positive == positive;
                 samples.iter().filter(own).copied().collect()
             };
-            let theirs = of(&self.gold.samples, true);
+            let theirs = of(&self.gold.examples, true);
             assert_eq!(of(&own, true), theirs, "{what} {sentence}");
-            let theirs = of(&self.gold.samples, false);
+            let theirs = of(&self.gold.examples, false);
             assert_eq!(of(&own, false).len(), theirs.len(), "{what} {sentence}");
             for negative in theirs {
                 assert!(of(&every, false).contains(&negative), "{what} {negative:?}");
@@ -182,8 +183,8 @@ impl<'a> Reference<'a> {
         let head = &self.model.head;
         let view = self.view();
         let real = "in.entity_sample_masks";
-        let spans: Vec<BatchSpan> = self.gold.samples.iter().map(|s| s.span).collect();
-        let verdicts = head.verdicts(&view, &spans).unwrap();
+        let spans: Vec<BatchSpan> = self.gold.examples.iter().map(|s| s.span).collect();
+        let verdicts = head.filter_logits(&view, &spans).unwrap();
         self.expect(what, verdicts, "out.train.filter_logits", real);
         let offsets = head.offsets(&view, &spans).unwrap();
         let lengths: Vec<f32> = spans
@@ -337,7 +338,7 @@ impl<'a> Reference<'a> {
         let encoder = Module::valid(&self.model.encoder);
         let model = Recognizer { encoder, head };
         let states = model.states(&self.batch, false);
-        let view = View::new(&states);
+        let view = SpanContext::new(&states);
         let mut seeds = Vec::new();
         for (sentence, length) in view.lengths.iter().copied().enumerate() {
             let spans = prediction_seeds(&config, length).into_iter();
@@ -354,7 +355,7 @@ impl<'a> Reference<'a> {
             .collect();
         let theirs = chosen(self.fixture, "eval_in.entity_spans_token", real);
         assert_eq!(theirs, expected, "{what} seeds");
-        let verdicts = floats(softmax(model.head.verdicts(&view, &seeds).unwrap(), 1));
+        let verdicts = floats(softmax(model.head.filter_logits(&view, &seeds).unwrap(), 1));
         let keep: Vec<f32> = verdicts
             .chunks(2)
             .map(|pair| f32::from(u8::from(pair[0] < 5.0 * pair[1])))
@@ -527,14 +528,14 @@ fn samples(fixture: &Fixture) -> Gold {
     let [batch, rows] = fixture.shape("in.entity_types").try_into().unwrap();
     let sample = |row: usize| {
         let (start, end) = (spans[2 * row], spans[2 * row + 1]);
-        Sample {
+        Example {
             span: BatchSpan {
                 sentence: row / rows,
                 start: start as usize,
                 end: end as usize,
             },
             positive: classes[row] > 0,
-            pair: Some(Pair {
+            pair: Some(PairedEntity {
                 span: Span::new(
                     (start + offsets[0][row]) as usize,
                     (end + offsets[1][row]) as usize,
@@ -549,7 +550,7 @@ fn samples(fixture: &Fixture) -> Gold {
         own.iter().filter(|real| **real == 0).count()
     };
     Gold {
-        samples: (0..batch * rows)
+        examples: (0..batch * rows)
             .filter(|row| real[*row] == 1)
             .map(sample)
             .collect(),
@@ -564,7 +565,7 @@ fn check_suppression_cases(fixture: &Fixture) {
             |name: &str| -> Vec<[f64; 4]> { serde_json::from_value(case[name].clone()).unwrap() };
         let candidates = rows("candidates_type_start_end_score")
             .into_iter()
-            .map(|[kind, start, end, score]| Candidate {
+            .map(|[kind, start, end, score]| Proposal {
                 class: kind as usize,
                 span: Span::new(start as usize, end as usize),
                 score,

@@ -1,11 +1,11 @@
 //! Bundling Learning: a head made of two heads.
 //!
-//! A tagger and a span model share the encoder; the loss is `α · L_tagger + (1 − α) · L_spans` with α = 0.1, and
-//! one of the two gives the output. Bundling SeqNER with SpanNER is the paper's BL-NER: BL-SpanNER when the span
-//! head answers (our default), BL-SeqNER when the tagger does. Any other span model bundles the same way.
+//! A tagger and a span model share the encoder; the loss is `α · L_tagger + (1 − α) · L_spans` with α = 0.1, and one of
+//! the two gives the mentions. SeqNER with SpanNER is the paper's BL-NER: BL-SpanNER if the span model gives the mentions
+//! (our default), BL-SeqNER if the tagger does. Any other span model can be bundled in the same way.
 //!
-//! The tagger is flat: of nested gold it learns the outermost entities. (The paper removes overlapping entities
-//! from its corpora.)
+//! The tagger is flat: it learns the outermost of nested entities. (The paper removes overlapping entities from its
+//! corpora.)
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
@@ -24,7 +24,7 @@ use crate::text::{Labels, Mention, Sentence};
 /// Which of the two heads gives the mentions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Output {
+pub enum OutputHead {
     /// The tagger.
     Seq,
     /// The span model.
@@ -44,7 +44,7 @@ pub struct Config<A, B> {
     pub alpha: f64,
     /// Which head gives the mentions: the tagger (seq) or the span model (span).
     #[schemars(extend("inference" = true))]
-    pub output: Output,
+    pub output: OutputHead,
     /// Settings of the tagger.
     pub seq: A,
     /// Settings of the span model.
@@ -64,7 +64,7 @@ impl<A: Settings, B: Settings> Settings for Config<A, B> {
     fn of(preset: Preset) -> Self {
         Self {
             alpha: 0.1,
-            output: Output::Span,
+            output: OutputHead::Span,
             seq: A::of(preset),
             span: B::of(preset),
         }
@@ -117,12 +117,12 @@ pub struct Bundle<A: Head, B: Head> {
     #[module(skip)]
     alpha: f64,
     #[module(skip)]
-    output: Output,
+    output: OutputHead,
 }
 
 impl<A: Head, B: Head> Bundle<A, B> {
-    /// A bundle of two heads that exist.
-    pub fn from_parts(seq: A, span: B, alpha: f64, output: Output) -> Self {
+    /// A bundle of two existing heads.
+    pub fn from_parts(seq: A, span: B, alpha: f64, output: OutputHead) -> Self {
         Self {
             seq,
             span,
@@ -131,19 +131,19 @@ impl<A: Head, B: Head> Bundle<A, B> {
         }
     }
 
-    /// What the tagger sees: the words and its own prompts, which come first.
+    /// The states for the tagger: the words and its own prompts, which come first.
     fn seq_states(&self, states: &WordStates) -> WordStates {
         own_prompts(states, 0, self.seq.prompt())
     }
 
-    /// What the span model sees: the words and its own prompts.
+    /// The states for the span model: the words and its own prompts.
     fn span_states(&self, states: &WordStates) -> WordStates {
         let first = self.seq.prompt().map_or(0, |prompt| prompt.dims()[0]);
         own_prompts(states, first, self.span.prompt())
     }
 }
 
-/// The states with only one head's prompts, the `first` and those after it.
+/// The states with the prompts of one head only, which start at index `first`.
 fn own_prompts(states: &WordStates, first: usize, prompt: Option<Tensor<2>>) -> WordStates {
     let count = prompt.map(|prompt| prompt.dims()[0]);
     WordStates {
@@ -185,8 +185,8 @@ impl<A: Head, B: Head> Head for Bundle<A, B> {
 
     fn nested(&self) -> bool {
         match self.output {
-            Output::Seq => self.seq.nested(),
-            Output::Span => self.span.nested(),
+            OutputHead::Seq => self.seq.nested(),
+            OutputHead::Span => self.span.nested(),
         }
     }
 
@@ -229,8 +229,8 @@ impl<A: Head, B: Head> Head for Bundle<A, B> {
 
     fn decode(&self, states: &WordStates) -> Vec<Vec<Mention>> {
         match self.output {
-            Output::Seq => self.seq.decode(&self.seq_states(states)),
-            Output::Span => self.span.decode(&self.span_states(states)),
+            OutputHead::Seq => self.seq.decode(&self.seq_states(states)),
+            OutputHead::Span => self.span.decode(&self.span_states(states)),
         }
     }
 
@@ -238,8 +238,8 @@ impl<A: Head, B: Head> Head for Bundle<A, B> {
         let seq = self.seq.diagnose(&self.seq_states(states), detail);
         let span = self.span.diagnose(&self.span_states(states), detail);
         let (output, other, name, nested) = match self.output {
-            Output::Seq => (seq, span, B::name(), self.span.nested()),
-            Output::Span => (span, seq, A::name(), self.seq.nested()),
+            OutputHead::Seq => (seq, span, B::name(), self.span.nested()),
+            OutputHead::Span => (span, seq, A::name(), self.seq.nested()),
         };
         let other_mentions = Evidence {
             name,

@@ -39,7 +39,7 @@ pub enum Rescaling {
     Mixed,
 }
 
-/// What the list of noisy spans is filled up with if a sentence has fewer entities.
+/// How the list of noisy spans is filled up if a sentence has fewer entities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Expansion {
@@ -52,7 +52,7 @@ pub enum Expansion {
 /// Which words represent a noisy span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Features {
+pub enum SpanFeatures {
     /// The mean of its words.
     Mean,
     /// Its first and its last word.
@@ -62,7 +62,7 @@ pub enum Features {
 /// The distribution that new linear layers are drawn from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Initial {
+pub enum InitialWeights {
     /// Uniform within ±1/√inputs, so that the output scale does not depend on the width.
     Uniform,
     /// Normal with standard deviation 0.02, whatever the width.
@@ -82,7 +82,7 @@ pub enum Reduction {
 /// Which mentions of a sentence may overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Output {
+pub enum AllowedOverlap {
     /// All mentions are kept.
     All,
     /// Mentions that cross a better one are dropped.
@@ -119,14 +119,14 @@ pub struct Config {
     pub coordinates: Coordinates,
     /// Whether word indices are divided by the number of words (words) or partly by one less (mixed).
     pub rescaling: Rescaling,
-    /// What the list of noisy spans is filled up with to K in training.
+    /// Whether the list of noisy spans is filled up to K with random spans or by repeating the entities.
     pub expansion: Expansion,
     /// Repeat the gold entities up to K before matching; otherwise spans without an entity learn the class none.
     pub repeat_gold: bool,
     /// Number of BiLSTM layers.
     pub lstm_layers: usize,
     /// Whether a span is represented by the mean of its words or by its end words (released, except on GENIA).
-    pub features: Features,
+    pub features: SpanFeatures,
     /// Add a vector for the index of a span in the list to queries and keys.
     pub slot_positions: bool,
     /// Layers of the span encoder (self-attention, cross-attention, feed-forward); with 0, spans are independent.
@@ -140,7 +140,7 @@ pub struct Config {
     /// Dropout in all parts of the head.
     pub dropout: f64,
     /// The distribution that new linear layers are drawn from (the paper does not say).
-    pub initial: Initial,
+    pub initial: InitialWeights,
     /// Weight of the boundary probabilities in the matching.
     pub match_boundaries: f64,
     /// Weight of the type probability in the matching.
@@ -163,7 +163,7 @@ pub struct Config {
     pub one_type: bool,
     /// Which mentions may overlap: any (all), only nested ones (nested) or none (flat).
     #[schemars(extend("inference" = true))]
-    pub output: Output,
+    pub output: AllowedOverlap,
 }
 
 impl Settings for Config {
@@ -194,8 +194,8 @@ impl Settings for Config {
             repeat_gold: released,
             lstm_layers: 2,
             features: match preset {
-                Preset::Paper => Features::Mean,
-                Preset::Released => Features::Ends,
+                Preset::Paper => SpanFeatures::Mean,
+                Preset::Released => SpanFeatures::Ends,
             },
             slot_positions: released,
             attention_layers: if released { 2 } else { 1 },
@@ -204,8 +204,8 @@ impl Settings for Config {
             time_layers: released,
             dropout: 0.1,
             initial: match preset {
-                Preset::Paper => Initial::Uniform,
-                Preset::Released => Initial::Normal,
+                Preset::Paper => InitialWeights::Uniform,
+                Preset::Released => InitialWeights::Normal,
             },
             match_boundaries: 1.0,
             match_types: 1.0,
@@ -220,8 +220,8 @@ impl Settings for Config {
             threshold: 2.5,
             one_type: !released,
             output: match preset {
-                Preset::Paper => Output::All,
-                Preset::Released => Output::Nested,
+                Preset::Paper => AllowedOverlap::All,
+                Preset::Released => AllowedOverlap::Nested,
             },
         }
     }
@@ -281,7 +281,7 @@ mod tests {
         let released = read("preset = \"released\"\nspans = 20\nfeatures = \"mean\"").unwrap();
         let expected = Config {
             spans: 20,
-            features: Features::Mean,
+            features: SpanFeatures::Mean,
             ..Config::of(Preset::Released)
         };
         assert_eq!(released, expected);
@@ -299,5 +299,14 @@ mod tests {
         ] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn the_old_name_of_uniform_is_still_read() {
+        let read = |text: &str| settings::read::<Config>(toml::from_str(text).unwrap()).unwrap();
+        let found = read("preset = \"released\"\ninitial = \"even\"");
+        assert_eq!(found.initial, InitialWeights::Uniform);
+        let written = toml::to_string(&found).unwrap();
+        assert!(written.contains("initial = \"uniform\""), "{written}");
     }
 }

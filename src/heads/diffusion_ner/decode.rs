@@ -1,24 +1,24 @@
-//! Denoised spans to mentions.
+//! From denoised spans to mentions.
 
 use burn::tensor::Tensor;
 use burn::tensor::activation::{sigmoid, softmax};
 
-use super::config::{Config, Output};
+use super::config::{AllowedOverlap, Config};
 use super::network::DiffusionNer;
-use super::sample::{Seeded, Trajectory, sample};
+use super::sample::{SeededNoise, Trajectory, sample};
 use crate::encoder::WordStates;
 use crate::heads::{Count, Diagnosis};
-use crate::nn::host::floats;
+use crate::nn::host::{argmax, floats};
 use crate::text::{Entity, Mention, Span};
 
-/// A denoised span that is something.
+/// A denoised span whose most probable class is a type.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Candidate {
+pub struct SpanCandidate {
     /// First word.
     pub left: usize,
     /// Last word.
     pub right: usize,
-    /// 1 + the number of its type.
+    /// 1 + the index of its type.
     pub class: usize,
     /// Probability of the type.
     pub type_probability: f32,
@@ -29,7 +29,7 @@ pub struct Candidate {
 /// The mentions of each sentence, and how many of the denoised spans became candidates.
 pub fn diagnose(head: &DiffusionNer, states: &WordStates) -> Diagnosis {
     let encoded = head.encode(states);
-    let mut noise = Seeded::new(head.config.seed, &encoded.lengths);
+    let mut noise = SeededNoise::new(head.config.seed, &encoded.lengths);
     let trajectory = sample(head, &encoded, &mut noise);
     let threshold = head.config.threshold as f32;
     let (mut spans, mut typed, mut passed) = (0, 0, 0);
@@ -59,8 +59,8 @@ pub fn diagnose(head: &DiffusionNer, states: &WordStates) -> Diagnosis {
     }
 }
 
-/// Every span with a type and its boundaries in order, sentence by sentence.
-pub fn candidates(trajectory: &Trajectory) -> Vec<Vec<Candidate>> {
+/// The spans of each sentence whose class is a type and whose boundaries are in order.
+pub fn candidates(trajectory: &Trajectory) -> Vec<Vec<SpanCandidate>> {
     let last = &trajectory.last;
     let [_, spans, classes] = last.types.dims();
     let best = |scores: &Tensor<3>| sigmoid(scores.clone().max_dim(2));
@@ -80,15 +80,9 @@ pub fn candidates(trajectory: &Trajectory) -> Vec<Vec<Candidate>> {
                 .zip(words)
                 .filter_map(|(row, [left, right])| {
                     let types = &row[2..];
-                    // The first of equals, so that none wins a tie.
-                    let class = (1..classes).fold(0, |best, class| {
-                        if types[class] > types[best] {
-                            class
-                        } else {
-                            best
-                        }
-                    });
-                    (class > 0 && left <= right).then(|| Candidate {
+                    // The first of equal maxima, so that class none wins a tie.
+                    let class = argmax(types);
+                    (class > 0 && left <= right).then(|| SpanCandidate {
                         left: *left,
                         right: *right,
                         class,
@@ -101,19 +95,20 @@ pub fn candidates(trajectory: &Trajectory) -> Vec<Vec<Candidate>> {
         .collect()
 }
 
-/// Post-processing: one type a span when asked, the threshold, and what may stand together; the most probable first.
-pub fn choose(config: &Config, mut candidates: Vec<Candidate>) -> Vec<Candidate> {
+/// Post-processing: one type per span if so set, then the threshold, then removal of disallowed overlaps. The result is
+/// in the order of probability.
+pub fn choose(config: &Config, mut candidates: Vec<SpanCandidate>) -> Vec<SpanCandidate> {
     if config.one_type {
         candidates = most_probable_types(candidates);
     }
     candidates.retain(|candidate| candidate.sum > config.threshold as f32);
     candidates.sort_by(|one, other| other.sum.total_cmp(&one.sum));
-    let mut kept: Vec<Candidate> = Vec::new();
+    let mut kept: Vec<SpanCandidate> = Vec::new();
     for candidate in candidates {
-        let clashes = |other: &Candidate| match config.output {
-            Output::All => false,
-            Output::Flat => candidate.left <= other.right && other.left <= candidate.right,
-            Output::Nested => crosses(&candidate, other),
+        let clashes = |other: &SpanCandidate| match config.output {
+            AllowedOverlap::All => false,
+            AllowedOverlap::Flat => candidate.left <= other.right && other.left <= candidate.right,
+            AllowedOverlap::Nested => crosses(&candidate, other),
         };
         if !kept.iter().any(clashes) {
             kept.push(candidate);
@@ -122,12 +117,13 @@ pub fn choose(config: &Config, mut candidates: Vec<Candidate>) -> Vec<Candidate>
     kept
 }
 
-/// For each pair of boundaries, the candidate with the most probable type, the first of equals.
-fn most_probable_types(candidates: Vec<Candidate>) -> Vec<Candidate> {
-    let mut kept: Vec<Candidate> = Vec::new();
+/// For each pair of boundaries, the candidate with the most probable type; of equally probable ones, the first.
+fn most_probable_types(candidates: Vec<SpanCandidate>) -> Vec<SpanCandidate> {
+    let mut kept: Vec<SpanCandidate> = Vec::new();
     for candidate in candidates {
-        let same =
-            |other: &&mut Candidate| (other.left, other.right) == (candidate.left, candidate.right);
+        let same = |other: &&mut SpanCandidate| {
+            (other.left, other.right) == (candidate.left, candidate.right)
+        };
         match kept.iter_mut().find(same) {
             Some(other) if candidate.type_probability > other.type_probability => {
                 *other = candidate;
@@ -139,8 +135,8 @@ fn most_probable_types(candidates: Vec<Candidate>) -> Vec<Candidate> {
     kept
 }
 
-/// True when two spans overlap and neither lies in the other.
-fn crosses(one: &Candidate, other: &Candidate) -> bool {
+/// True if two spans overlap and neither contains the other.
+fn crosses(one: &SpanCandidate, other: &SpanCandidate) -> bool {
     let (first, second) = if (one.left, other.right) < (other.left, one.right) {
         (one, other)
     } else {
@@ -149,8 +145,9 @@ fn crosses(one: &Candidate, other: &Candidate) -> bool {
     first.left < second.left && second.left <= first.right && first.right < second.right
 }
 
-/// Candidates in order of their spans, each entity once; the score is a third of the sum, so that it lies in 0..=1.
-fn mentions(head: &DiffusionNer, candidates: Vec<Candidate>) -> Vec<Mention> {
+/// Candidates as mentions in the order of their spans, each entity once. The score is a third of the sum, so that it is
+/// within 0..=1.
+fn mentions(head: &DiffusionNer, candidates: Vec<SpanCandidate>) -> Vec<Mention> {
     let mut mentions: Vec<Mention> = candidates
         .into_iter()
         .map(|candidate| Mention {
@@ -161,7 +158,7 @@ fn mentions(head: &DiffusionNer, candidates: Vec<Candidate>) -> Vec<Mention> {
             score: candidate.sum / 3.0,
         })
         .collect();
-    // Stable: of one entity found many times the most probable stays first.
+    // The sort is stable: of equal entities, the most probable stays first.
     mentions.sort_by(|one, other| one.entity.cmp(&other.entity));
     mentions.dedup_by(|next, kept| next.entity == kept.entity);
     mentions
@@ -172,8 +169,8 @@ mod tests {
     use super::*;
     use crate::heads::settings::{Preset, Settings};
 
-    fn candidate(left: usize, right: usize, class: usize, sum: f32) -> Candidate {
-        Candidate {
+    fn candidate(left: usize, right: usize, class: usize, sum: f32) -> SpanCandidate {
+        SpanCandidate {
             left,
             right,
             class,
@@ -200,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn outputs_differ_in_what_they_let_stand() {
+    fn the_setting_output_removes_overlaps() {
         let found = vec![
             candidate(0, 3, 1, 2.8),
             candidate(1, 2, 2, 2.9),
@@ -219,7 +216,7 @@ mod tests {
         let released = Config::of(Preset::Released);
         assert_eq!(spans(&released), [(1, 2, 2), (0, 3, 1), (1, 2, 1)]);
         let flat = Config {
-            output: Output::Flat,
+            output: AllowedOverlap::Flat,
             threshold: 0.0,
             ..released
         };

@@ -19,7 +19,7 @@ pub enum FilterScores {
 /// How the regressor's outputs are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Offsets {
+pub enum OffsetOutput {
     /// As offsets of either sign, equation (5).
     Linear,
     /// As fractions of the sentence's length: a boundary can only move to the right.
@@ -56,7 +56,7 @@ pub enum ClassifierLoss {
     Focal,
 }
 
-/// What the weights of soft examples are multiplied with.
+/// How the weights of soft examples are applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Weighting {
@@ -138,7 +138,7 @@ pub struct Config {
     pub extra_negatives: usize,
     /// Add entities that no seed equals as examples.
     pub append_gold: bool,
-    /// Pair negative examples with their nearest entity too, so that they may be moved onto it.
+    /// PairedEntity negative examples with their nearest entity too, so that they may be moved onto it.
     pub pair_negatives: bool,
     /// Use the filter, which selects proposals among the seeds.
     pub filter: bool,
@@ -150,7 +150,7 @@ pub struct Config {
     /// Use the regressor, which moves the boundaries of proposals.
     pub regressor: bool,
     /// Whether the regressor predicts offsets (linear) or fractions of the sentence's length (sigmoid).
-    pub offsets: Offsets,
+    pub offsets: OffsetOutput,
     /// How offsets are rounded to whole words.
     #[schemars(extend("inference" = true))]
     pub rounding: Rounding,
@@ -228,8 +228,8 @@ impl Settings for Config {
             filter_ratio: if released { 5.0 } else { 1.0 },
             regressor: true,
             offsets: match preset {
-                Preset::Paper => Offsets::Linear,
-                Preset::Released => Offsets::Sigmoid,
+                Preset::Paper => OffsetOutput::Linear,
+                Preset::Released => OffsetOutput::Sigmoid,
             },
             rounding: match preset {
                 Preset::Paper => Rounding::HalfUp,

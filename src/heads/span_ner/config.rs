@@ -22,7 +22,7 @@ pub enum Representation {
 /// Whether mentions may overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Output {
+pub enum Nesting {
     /// All mentions are kept.
     #[default]
     Nested,
@@ -46,7 +46,7 @@ pub struct Config {
     pub dropout: f64,
     /// Whether overlapping mentions are kept (nested) or only the most probable of them (flat, as in the paper).
     #[schemars(extend("inference" = true))]
-    pub output: Output,
+    pub output: Nesting,
 }
 
 impl Settings for Config {
@@ -61,7 +61,7 @@ impl Settings for Config {
             length_width: 25,
             negatives: 100,
             dropout: 0.1,
-            output: Output::Nested,
+            output: Nesting::Nested,
         }
     }
 

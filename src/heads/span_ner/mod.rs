@@ -7,20 +7,20 @@
 //! * **pooling**: `[max(e_start..e_end); e₀; W]`
 //! * **hybrid** (default): `[e_start; e_end; max(e_start..e_end); e₀; W]`
 //!
-//! Training sees the gold spans and at most 100 random others of each sentence; the loss is the cross-entropy, mean
-//! over all spans of the batch. Prediction scores all spans. There the linear layer is taken apart: `e_start` and
-//! `e_end` are projected once per word instead of once per span, so nothing larger than [spans, width] exists, and
-//! that one length at a time.
+//! Training uses the gold spans and at most 100 random other spans of each sentence; the loss is the cross-entropy, mean
+//! over all spans of the batch. Prediction scores all spans. There the linear layer is split by its inputs: `e_start` and
+//! `e_end` are projected once per word instead of once per span, so that no tensor is larger than [spans, width], and
+//! spans are processed one length at a time.
 //!
-//! The paper's corpora are flat, and it drops overlapping spans, the most probable winning: `output = "flat"`. Our
-//! default keeps them, so that nested entities are found. The authors released no program.
+//! The paper's corpora are flat: it keeps only the most probable of overlapping spans (`output = "flat"`). Our default
+//! keeps all of them, so that nested entities are found. The authors released no program.
 
 mod config;
 mod decode;
 mod network;
 mod target;
 
-pub use config::{Config, Output, Representation};
+pub use config::{Config, Nesting, Representation};
 pub use decode::greedy;
 pub use network::SpanNer;
 pub use target::Gold;
@@ -46,7 +46,7 @@ impl Head for SpanNer {
     }
 
     fn nested(&self) -> bool {
-        self.output == Output::Nested
+        self.output == Nesting::Nested
     }
 
     fn gold(config: &Config, labels: &Labels, sentences: &[&Sentence], seed: u64) -> Gold {
