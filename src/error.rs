@@ -73,7 +73,7 @@ pub enum Error {
     Data {
         /// File, line and column.
         location: Location,
-        /// What is wrong, and what to do about it.
+        /// Description of the problem, and a remedy.
         problem: String,
     },
     /// A recipe or a command-line value is invalid.
@@ -84,7 +84,7 @@ pub enum Error {
     Encoder {
         /// The folder or file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the problem.
         problem: String,
     },
     /// A device is missing, not supported by this build, or failed.
@@ -95,7 +95,7 @@ pub enum Error {
     ModelFolder {
         /// The folder or file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the problem.
         problem: String,
     },
     /// A device failed while it computed.
