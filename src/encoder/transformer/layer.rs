@@ -9,7 +9,7 @@ use burn::tensor::activation::{gelu_approximate, relu, softmax};
 
 use super::config::Activation;
 use crate::nn::activation::gelu;
-use crate::nn::fused;
+use crate::nn::fused::transformer::{LayerDropout, LayerParams, TransformerLayer};
 
 /// Attention and feed-forward part, a norm after each.
 #[derive(Module, Debug)]
@@ -42,17 +42,11 @@ impl Layer {
         seed: Option<u32>,
     ) -> Tensor<2> {
         let [_, width] = states.dims();
-        let linear = |linear: &Linear| {
-            let weight = linear.weight.val();
-            let zeros = || Tensor::zeros([weight.dims()[1]], &weight.device());
-            let bias = linear.bias.as_ref().map(|bias| bias.val());
-            (weight.clone(), bias.unwrap_or_else(zeros))
-        };
         let dropout = |seed| {
             let (attention, sublayer) = (self.attention_dropout.prob, self.dropout.prob);
-            fused::layer::Layer::dropout(seed, index, attention, sublayer)
+            LayerDropout::new(seed, index, attention, sublayer)
         };
-        let kernel = fused::layer::Layer {
+        let kernel = TransformerLayer {
             lengths: lengths.clone(),
             heads: self.heads,
             width,
@@ -60,19 +54,17 @@ impl Layer {
             epsilon: self.norm_epsilon,
             dropout: seed.map(dropout),
         };
-        let weights = fused::layer::Weights {
-            linear: [
-                &self.query,
-                &self.key,
-                &self.value,
-                &self.attention_output,
-                &self.feed_forward_inner,
-                &self.feed_forward_outer,
-            ]
-            .map(linear),
-            norms: [&self.attention_norm, &self.feed_forward_norm].map(norm),
+        let params = LayerParams {
+            query: (&self.query).into(),
+            key: (&self.key).into(),
+            value: (&self.value).into(),
+            output: (&self.attention_output).into(),
+            inner: (&self.feed_forward_inner).into(),
+            outer: (&self.feed_forward_outer).into(),
+            attention_norm: (&self.attention_norm).into(),
+            feed_forward_norm: (&self.feed_forward_norm).into(),
         };
-        kernel.run(states, weights)
+        kernel.forward(states, params)
     }
 
     /// The same by single operations over padded rows.
@@ -112,12 +104,4 @@ impl Layer {
             .reshape([rows, pieces, width]);
         self.attention_output.forward(mixed)
     }
-}
-
-/// A norm's gain and shift.
-pub(super) fn norm(norm: &LayerNorm) -> [Tensor<1>; 2] {
-    let shift = norm.beta.as_ref().map(|beta| beta.val());
-    let gain = norm.gamma.val();
-    let zeros = || Tensor::zeros(gain.dims(), &gain.device());
-    [gain.clone(), shift.unwrap_or_else(zeros)]
 }

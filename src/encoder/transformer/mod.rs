@@ -11,7 +11,7 @@ use burn::nn::{Dropout, Embedding, LayerNorm, Linear};
 use burn::tensor::{Device, Int, Tensor};
 
 pub use config::{Activation, Family, TransformerConfig};
-use layer::{Layer, norm};
+use layer::Layer;
 
 use crate::nn::fused;
 use crate::nn::fused::embedding::{EmbeddingSum, look_up};
@@ -150,7 +150,7 @@ impl Transformer {
         }
         let first = self.first_position;
         let embedding_sum = EmbeddingSum {
-            places: (lengths.iter())
+            positions: (lengths.iter())
                 .flat_map(|length| first..first + length)
                 .collect(),
             epsilon: self.norm_epsilon,
@@ -162,7 +162,8 @@ impl Transformer {
             None => Tensor::zeros([width], &device),
         };
         let positions = self.position_embeddings.weight.val();
-        let mut states = embedding_sum.run(embedded, positions, kind, norm(&self.embedding_norm));
+        let norm = (&self.embedding_norm).into();
+        let mut states = embedding_sum.forward(embedded, positions, kind, norm);
         if let Some(projection) = &self.projection {
             states = projection.forward(states);
         }
