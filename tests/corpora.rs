@@ -2,7 +2,7 @@
 
 mod common;
 
-use nerzoo::data::registry;
+use nerzoo::data::datasets;
 
 #[test]
 fn shared_corpora_are_as_expected() {
@@ -10,12 +10,12 @@ fn shared_corpora_are_as_expected() {
         return;
     };
     let mut checked = 0;
-    for (name, _) in registry::KNOWN {
+    for (name, _) in datasets::KNOWN {
         if !root.join(name).is_dir() {
             continue;
         }
-        let dataset = registry::find(name, std::slice::from_ref(&root)).unwrap();
-        let verification = registry::verify(&dataset).unwrap();
+        let dataset = datasets::find(name, std::slice::from_ref(&root)).unwrap();
+        let verification = datasets::verify(&dataset).unwrap();
         println!("{verification}");
         assert!(verification.ok(), "{verification}");
         checked += 1;
@@ -27,7 +27,7 @@ fn shared_corpora_are_as_expected() {
 #[test]
 fn quickstart_is_as_expected() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("datasets");
-    let dataset = registry::find("quickstart", &[root]).unwrap();
-    let verification = registry::verify(&dataset).unwrap();
+    let dataset = datasets::find("quickstart", &[root]).unwrap();
+    let verification = datasets::verify(&dataset).unwrap();
     assert!(verification.ok(), "{verification}");
 }

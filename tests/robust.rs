@@ -150,7 +150,7 @@ fn recipes_are_explained() {
 
 #[test]
 fn every_recipe_of_the_zoo_is_understood() {
-    use nerzoo::data::registry;
+    use nerzoo::data::datasets;
     use nerzoo::recipe::Recipe;
     use nerzoo::registry;
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("model-zoo/recipes");
@@ -166,7 +166,7 @@ fn every_recipe_of_the_zoo_is_understood() {
             .corpus
             .clone()
             .expect("recipes name their corpus");
-        assert!(registry::known(&corpus).is_some(), "{name}: {corpus}");
+        assert!(datasets::known(&corpus).is_some(), "{name}: {corpus}");
         let bundled = recipe.head_name().contains('+');
         let fits = name.starts_with(&format!("{}-{corpus}", entry.name))
             || name == "quickstart"

@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::Place;
 use super::reading::Reading;
-use crate::data::{self, registry};
+use crate::data::{self, datasets};
 use crate::error;
 use crate::eval::analysis::{self, Analysis};
 use crate::eval::predictions;
@@ -103,8 +103,8 @@ impl Analyse {
                 "{place}: no such file; a named corpus is written CORPUS:SPLIT, such as wnut17:test"
             );
         };
-        let roots = registry::roots(self.place.data.as_deref());
-        Ok(registry::find(corpus, &roots)?.load(split)?)
+        let roots = datasets::roots(self.place.data.as_deref());
+        Ok(datasets::find(corpus, &roots)?.load(split)?)
     }
 
     /// What a model finds, or what a file says it found.

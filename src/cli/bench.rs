@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{Place, print_json};
 use crate::bench::{self, Measured};
-use crate::data::registry;
+use crate::data::datasets;
 use crate::files::replace;
 use crate::plot::{Axis, Look, Panel, Series, page};
 use crate::recipe::Recipe;
@@ -56,7 +56,7 @@ impl Bench {
         let entry = registry::find(recipe.head_name())?;
         let mut bench = bench::Bench {
             recipe,
-            roots: registry::roots(self.place.data.as_deref()),
+            roots: datasets::roots(self.place.data.as_deref()),
             device: self.place.on.device()?,
             steps: self.steps.max(1),
             words: None,

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 
 use super::print_json;
 use super::reading::Reading;
-use crate::data::{self, Format, Scheme, check, make, registry, split, stats, write};
+use crate::data::{self, Format, Scheme, check, datasets, make, split, stats, write};
 use crate::error::Error;
 
 /// Arguments of `data`.
@@ -145,8 +145,8 @@ impl Check {
     fn run(self) -> Result<ExitCode> {
         let mut sound = true;
         if let Some(name) = &self.expect {
-            let dataset = registry::find(name, &registry::roots(self.data.as_deref()))?;
-            let verification = registry::verify(&dataset)?;
+            let dataset = datasets::find(name, &datasets::roots(self.data.as_deref()))?;
+            let verification = datasets::verify(&dataset)?;
             if self.json {
                 print_json(&serde_json::to_value(&verification)?)?
             } else {

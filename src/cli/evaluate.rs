@@ -10,7 +10,7 @@ use serde_json::json;
 use super::reading::Reading;
 use super::sweep::Sweep;
 use super::{Answer, Place, print_json};
-use crate::data::{self, registry};
+use crate::data::{self, datasets};
 use crate::eval::{Counts, readings, threshold};
 use crate::model::folder;
 use crate::model::tagger::Tagger;
@@ -211,7 +211,7 @@ impl Evaluate {
         if self.corpus.contains(['/', '.']) {
             bail!("{}: no such file", path.display());
         }
-        let roots = registry::roots(self.place.data.as_deref());
-        Ok(registry::find(&self.corpus, &roots)?.load(&self.split)?)
+        let roots = datasets::roots(self.place.data.as_deref());
+        Ok(datasets::find(&self.corpus, &roots)?.load(&self.split)?)
     }
 }

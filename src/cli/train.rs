@@ -10,7 +10,7 @@ use burn::train::Interrupter;
 use clap::Args;
 
 use super::{Place, grid};
-use crate::data::{registry, words};
+use crate::data::{datasets, words};
 use crate::error::Error;
 use crate::process;
 use crate::recipe::Recipe;
@@ -97,7 +97,7 @@ impl Train {
             resume,
             careful: self.place.on.device.contains("remote:"),
             devices: self.place.on.devices()?,
-            roots: registry::roots(self.place.data.as_deref()),
+            roots: datasets::roots(self.place.data.as_deref()),
             plain: self.plain || !std::io::stdout().is_terminal(),
             silent: false,
             command: self.command(sets),

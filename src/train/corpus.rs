@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
 
-use crate::data::registry;
+use crate::data::datasets;
 use crate::data::split::split;
 use crate::data::{self};
 use crate::error::{Error, Result};
@@ -151,7 +151,7 @@ type Parts = (
 );
 
 fn named(name: &str, roots: &[PathBuf]) -> Result<Parts> {
-    let dataset = registry::find(name, roots)?;
+    let dataset = datasets::find(name, roots)?;
     let names: Vec<String> = dataset.splits().map(String::from).collect();
     let part = |split: &str| {
         if names.iter().any(|name| name == split) {

@@ -24,9 +24,9 @@ use crate::eval::Report;
 use crate::heads::Head;
 use crate::model::recognizer::Recognizer;
 use crate::model::tagger::{ModelTagger, Tagger};
+use crate::model::{card, folder};
 use crate::recipe::Recipe;
 use crate::text::Sentence;
-use crate::zoo::{bundle, card};
 
 /// What to run and where.
 pub struct Launch {
@@ -227,7 +227,7 @@ impl<H: Head> Run<H> {
         let device = launch.devices[0].clone().inner();
         let fresh = Recognizer::<H>::new(&self.encoder, &self.head, &self.corpus.labels, &device);
         let checkpoint = Checkpoints::at(&launch.out).step_folder(state.best_step);
-        let model = bundle::restore(fresh, &checkpoint)?;
+        let model = folder::restore(fresh, &checkpoint)?;
         let tagger = ModelTagger::new(
             model.clone(),
             self.pieces.clone(),
@@ -252,9 +252,9 @@ impl<H: Head> Run<H> {
             command: &launch.command,
             nested: model.head.nested(),
         });
-        bundle::write(
+        folder::write(
             &launch.out,
-            &bundle::ModelFiles {
+            &folder::ModelFiles {
                 model: &model,
                 config: self.config(),
                 pieces: &self.pieces,

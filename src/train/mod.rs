@@ -7,7 +7,6 @@ pub mod corpus;
 pub mod curves;
 mod device_pool;
 pub mod inspect;
-pub mod inspect;
 pub mod launch;
 pub mod optimizer;
 pub mod progress;

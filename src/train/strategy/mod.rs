@@ -21,8 +21,8 @@ use burn::train::{
 use super::batches::Loader;
 use super::checkpoints::{Checkpoints, RunState};
 use super::curves::Point;
+use super::device_pool::DevicePool;
 use super::optimizer::{GradientScale, all_finite};
-use super::pool::DevicePool;
 use super::progress::Reporter;
 use super::step::Outcome;
 use crate::error::Error;
