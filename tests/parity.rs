@@ -440,7 +440,8 @@ impl Bundling {
             .viterbi(emissions.clone(), &self.states.lengths);
         assert_eq!(best, tags(&fixture.json["viterbi_tags"]), "{what} Viterbi");
         let [_, words, kinds] = emissions.dims();
-        let argmax = nerzoo::nn::host::argmax_words(&floats(emissions), words, kinds, &self.states.lengths);
+        let argmax =
+            nerzoo::nn::host::argmax_words(&floats(emissions), words, kinds, &self.states.lengths);
         let chosen = if fixture.json["tagger"] == "crf" {
             best
         } else {

@@ -13,7 +13,11 @@ const RESOLUTION: f64 = 1e12;
 /// # Panics
 /// If `costs` does not have `rows · columns` values.
 pub fn assign(costs: &[f64], rows: usize, columns: usize) -> Vec<(usize, usize)> {
-    assert_eq!(costs.len(), rows * columns, "one cost per pair of row and column");
+    assert_eq!(
+        costs.len(),
+        rows * columns,
+        "one cost per pair of row and column"
+    );
     if costs.is_empty() {
         return Vec::new();
     }
@@ -42,7 +46,13 @@ mod tests {
     use proptest::prelude::*;
 
     /// The lowest total cost by exhaustive search.
-    fn lowest_total(costs: &[f64], columns: usize, row: usize, rows: usize, used: &mut [bool]) -> f64 {
+    fn lowest_total(
+        costs: &[f64],
+        columns: usize,
+        row: usize,
+        rows: usize,
+        used: &mut [bool],
+    ) -> f64 {
         if row == rows {
             return 0.0;
         }

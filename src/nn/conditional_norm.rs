@@ -65,8 +65,8 @@ impl ConditionalNorm {
             outputs
                 .expand([batch, rows, count, width])
                 .reshape([batch, rows * count, width]);
-        let weight =
-            scaled.clone().matmul(transposed_weight(&self.gamma)) + expanded.clone().matmul(transposed_weight(&self.beta));
+        let weight = scaled.clone().matmul(transposed_weight(&self.gamma))
+            + expanded.clone().matmul(transposed_weight(&self.beta));
         let bias = (scaled * bias(&self.gamma) + expanded * bias(&self.beta)).sum_dim(2);
         (weight, bias)
     }
@@ -79,7 +79,10 @@ fn transposed_weight(linear: &Linear) -> Tensor<3> {
 
 /// A linear layer's bias: `[1, 1, outputs]`.
 fn bias(linear: &Linear) -> Tensor<3> {
-    let bias = linear.bias.as_ref().expect("`new` creates both layers with a bias");
+    let bias = linear
+        .bias
+        .as_ref()
+        .expect("`new` creates both layers with a bias");
     bias.val().unsqueeze()
 }
 

@@ -208,12 +208,7 @@ fn word_scores(emissions: &Tensor<3>, word: usize) -> Tensor<2> {
 }
 
 /// `next` for sentences that have this word, `previous` for those that have ended.
-fn keep_ended(
-    lengths: &[usize],
-    word: usize,
-    next: Tensor<2>,
-    previous: Tensor<2>,
-) -> Tensor<2> {
+fn keep_ended(lengths: &[usize], word: usize, next: Tensor<2>, previous: Tensor<2>) -> Tensor<2> {
     if lengths.iter().all(|length| *length > word) {
         return next;
     }

@@ -155,7 +155,11 @@ impl DiffusionNer {
             looked: self
                 .layers
                 .iter()
-                .map(|layer| layer.cross_attention.project_keys_values(words.clone(), words.clone()))
+                .map(|layer| {
+                    layer
+                        .cross_attention
+                        .project_keys_values(words.clone(), words.clone())
+                })
                 .collect(),
             pointed: [
                 self.left.words.forward(words.clone()),

@@ -112,9 +112,7 @@ struct EmbeddingInputs<T> {
 const INPUTS: usize = 5;
 
 impl<T> EmbeddingInputs<T> {
-    fn from_array(
-        [embedded, position_table, token_type, gamma, beta]: [T; INPUTS],
-    ) -> Self {
+    fn from_array([embedded, position_table, token_type, gamma, beta]: [T; INPUTS]) -> Self {
         Self {
             embedded,
             position_table,
