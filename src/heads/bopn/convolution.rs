@@ -116,9 +116,9 @@ impl Layers {
             }));
         }
         let [_, channels, planes, words, _] = input.dims();
-        let kernel = fused::conv3d::Conv3d {
+        let kernel = fused::conv3d::Conv3dGelu {
             channels,
-            separate: layer.groups == channels,
+            depthwise: layer.groups == channels,
             planes,
             words,
             dilation: layer.dilation,
@@ -126,7 +126,7 @@ impl Layers {
         };
         let bias = layer.bias.as_ref().map(|bias| bias.val());
         let bias = bias.unwrap_or_else(|| Tensor::zeros([channels], &input.device()));
-        kernel.gelu(input, layer.weight.val(), bias)
+        kernel.forward(input, layer.weight.val(), bias)
     }
 }
 

@@ -14,7 +14,7 @@ use crate::encoder::WordStates;
 use crate::nn::attention::{KeysValues, zero_bias};
 use crate::nn::bilstm::BiLstm;
 use crate::nn::mask::MASKED;
-use crate::nn::rows::indices;
+use crate::nn::rows::index_tensor;
 use crate::text::Labels;
 
 /// The head: a sentence encoder on top of the transformer, and the entity decoder.
@@ -155,7 +155,11 @@ impl DiffusionNer {
             looked: self
                 .layers
                 .iter()
-                .map(|layer| layer.cross_attention.look(words.clone(), words.clone()))
+                .map(|layer| {
+                    layer
+                        .cross_attention
+                        .project_keys_values(words.clone(), words.clone())
+                })
                 .collect(),
             pointed: [
                 self.left.words.forward(words.clone()),
@@ -198,7 +202,7 @@ impl DiffusionNer {
                 .collect();
             let image = images[side].clone().reshape([batch * words, width]);
             self.dropout
-                .forward(image.select(0, indices(&rows, &device)))
+                .forward(image.select(0, index_tensor(&rows, &device)))
         };
         let joined = Tensor::cat(vec![look_up(0), look_up(1)], 1);
         let features = self.dropout.forward(ends.join.forward(joined));

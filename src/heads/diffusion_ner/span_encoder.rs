@@ -69,7 +69,9 @@ impl SpanLayer {
             None => spans.clone(),
         };
         let queries = placed(&spans);
-        let looked = self.self_attention.look(queries.clone(), spans.clone());
+        let looked = self
+            .self_attention
+            .project_keys_values(queries.clone(), spans.clone());
         let found = self.self_attention.forward(queries, &looked, None);
         let spans = self.self_norm.forward(spans + self.dropout.forward(found));
         let found = self.cross_attention.forward(placed(&spans), words, bias);
