@@ -1,4 +1,4 @@
-//! The hot layers of a training step, each alone, as kernels and as plain operations: `cargo bench`.
+//! Benchmarks of the layers that dominate a training step, as fused kernels and as Burn operations: `cargo bench`.
 
 use burn::module::Module;
 use burn::optim::GradientsParams;
@@ -37,10 +37,10 @@ fn states(device: &Device) -> WordStates {
     }
 }
 
-/// Both ways, with a graph and without.
-fn both(criterion: &mut Criterion, name: &str, mut run: impl FnMut(&Device) -> Tensor<1>) {
+/// Times a function with fused kernels and with Burn operations, each with and without its backward pass.
+fn bench_both(criterion: &mut Criterion, name: &str, mut run: impl FnMut(&Device) -> Tensor<1>) {
     for (kind, on) in [("kernel", true), ("plain", false)] {
-        fused::set(on);
+        fused::set_enabled(on);
         let device = Device::flex();
         criterion.bench_function(&format!("{name}, {kind}, forward"), |bencher| {
             bencher.iter(|| run(&device).into_data());
@@ -50,10 +50,10 @@ fn both(criterion: &mut Criterion, name: &str, mut run: impl FnMut(&Device) -> T
             bencher.iter(|| run(&device).backward());
         });
     }
-    fused::set(true);
+    fused::set_enabled(true);
 }
 
-/// A MiniLM's embeddings and one of its layers: attention, norms, GELU.
+/// Embeddings and one transformer layer of the size of a MiniLM.
 fn transformer(criterion: &mut Criterion) {
     let config = TransformerConfig {
         family: EncoderFamily::Bert,
@@ -80,7 +80,7 @@ fn transformer(criterion: &mut Criterion) {
         lengths,
         padding_id: 0,
     };
-    both(criterion, "transformer layer", |device| {
+    bench_both(criterion, "transformer layer", |device| {
         let model: &Transformer = if device.is_autodiff() {
             &trained
         } else {
@@ -90,14 +90,14 @@ fn transformer(criterion: &mut Criterion) {
     });
 }
 
-/// The size three of the papers have: 384 to twice 256.
+/// The size used by three of the papers: 384 to 2 · 256.
 fn bilstm(criterion: &mut Criterion) {
     let lengths = [WORDS; 8];
     let device = Device::flex().autodiff();
     let trained = BiLstm::new(WIDTH, 256, &device);
     let plain = trained.valid();
     let input = random([8, WORDS, WIDTH], &device);
-    both(criterion, "BiLSTM", |device| {
+    bench_both(criterion, "BiLSTM", |device| {
         if device.is_autodiff() {
             trained.forward(input.clone(), &lengths).sum()
         } else {
@@ -106,16 +106,16 @@ fn bilstm(criterion: &mut Criterion) {
     });
 }
 
-/// What BOPN has over its grid: 10 channels, 3 cells each way, dilated in the plane of words.
+/// The convolution of BOPN: 10 channels, kernel size 3, dilated within planes.
 fn convolution(criterion: &mut Criterion) {
     let flex = Device::flex();
     let grid = random([8, 10, 5, WORDS, WORDS], &flex);
     let kernel = random([10, 10, 3, 3, 3], &flex) * 0.1;
     let bias = random([10], &flex);
     for dilation in [1, 2] {
-        let around = [1, dilation, dilation];
+        let dilations = [1, dilation, dilation];
         let name = format!("3-D convolution and GELU, dilation {dilation}");
-        both(criterion, &name, |device| {
+        bench_both(criterion, &name, |device| {
             let [grid, kernel] = if device.is_autodiff() {
                 [&grid, &kernel].map(|t| Tensor::from_inner(t.clone()).require_grad())
             } else {
@@ -127,23 +127,23 @@ fn convolution(criterion: &mut Criterion) {
                 bias.clone()
             };
             if !fused::runs_on(device) {
-                let options = ConvOptions::new([1; 3], around, around, 1);
+                let options = ConvOptions::new([1; 3], dilations, dilations, 1);
                 return gelu(conv3d(grid, kernel, Some(bias), options)).sum();
             }
-            let layer = fused::conv3d::Conv3d {
+            let layer = fused::conv3d::Conv3dGelu {
                 channels: 10,
-                separate: false,
+                depthwise: false,
                 planes: 5,
                 words: WORDS,
-                dilation: around,
+                dilation: dilations,
                 lengths: None,
             };
-            layer.gelu(grid, kernel, bias).sum()
+            layer.forward(grid, kernel, bias).sum()
         });
     }
 }
 
-/// An update of a MiniLM layer and a vocabulary, clipping included.
+/// One optimizer step with gradient clipping over as many parameters as a small transformer has.
 fn adamw(criterion: &mut Criterion) {
     let train = Train::default();
     let device = Device::flex().autodiff();
@@ -168,21 +168,21 @@ fn adamw(criterion: &mut Criterion) {
     });
 }
 
-/// Looking up and the embedding's gradient.
-fn picking(criterion: &mut Criterion) {
+/// Row selection (embedding look-up) and its backward pass.
+fn row_selection(criterion: &mut Criterion) {
     let table = random([30_000, WIDTH], &Device::flex());
-    let places: Vec<usize> = (0..BATCH * WORDS).map(|i| i * i % 30_000).collect();
-    both(criterion, "picking rows", |device| {
+    let indices: Vec<usize> = (0..BATCH * WORDS).map(|i| i * i % 30_000).collect();
+    bench_both(criterion, "row selection", |device| {
         let table = if device.is_autodiff() {
             Tensor::from_inner(table.clone()).require_grad()
         } else {
             table.clone()
         };
-        rows::select_rows(table, places.clone()).sum()
+        rows::select_rows(table, indices.clone()).sum()
     });
 }
 
-/// Loss with its gradient, and decoding, of the tagger with each decoder.
+/// Loss with its backward pass, and decoding, of the sequence tagger with each decoder.
 fn tagger(criterion: &mut Criterion) {
     let labels = Labels::new(["A", "B", "C", "D", "E", "F"]);
     for (name, decoder) in [("softmax", Decoder::Softmax), ("crf", Decoder::Crf)] {
@@ -217,7 +217,7 @@ criterion_group!(
     transformer,
     bilstm,
     convolution,
-    picking,
+    row_selection,
     adamw,
     tagger
 );

@@ -15,7 +15,7 @@ use nerzoo::encoder::tokenizer::WordTokenizer;
 use nerzoo::encoder::{EncodedSentence, EncoderConfig, LayerPooling, Pooling, ScratchConfig};
 use nerzoo::nn::bilstm::BiLstm;
 use nerzoo::nn::fused;
-use nerzoo::nn::fused::conv3d::Conv3d;
+use nerzoo::nn::fused::conv3d::Conv3dGelu;
 use nerzoo::nn::host::floats;
 use nerzoo::registry;
 use nerzoo::text::Sentence;
@@ -95,7 +95,7 @@ fn the_encoder_is_the_same_with_and_without_kernels() {
                 &device,
             ));
             let run = |on: bool| {
-                fused::set(on);
+                fused::set_enabled(on);
                 let given = (prompts > 0).then(|| prompt.val());
                 let states = model.forward_with(&batch, given);
                 let mut numbers = floats(states.sentence.clone().inner());
@@ -146,7 +146,7 @@ fn the_bilstm_is_the_same_with_and_without_its_kernel() {
         let input = Tensor::<3>::random(shape, Distribution::Normal(0.0, 1.0), &device);
         let input = Param::from_tensor(input);
         let run = |on: bool| {
-            fused::set(on);
+            fused::set_enabled(on);
             let output = layer.forward(input.val(), &lengths);
             let weights = Tensor::<1, Int>::arange(0..2 * hidden as i64, &device).float();
             let loss = (output.clone() * weights.sin().unsqueeze()).sin().sum();
@@ -181,14 +181,14 @@ fn the_convolution_is_the_same_with_and_without_its_kernel() {
         (2, false, 6, 40, [1, 1, 1], None),
         (3, true, 1, 2, [3, 3, 3], Some(&[1, 2])),
     ];
-    for (channels, separate, planes, words, dilation, lengths) in cases {
+    for (channels, depthwise, planes, words, dilation, lengths) in cases {
         device.seed(6);
         let random = |shape: [usize; 5]| -> Tensor<5> {
             Tensor::random(shape, Distribution::Normal(0.0, 1.0), &device)
         };
         let batch = lengths.map_or(2, <[usize]>::len);
         let grid = Param::from_tensor(random([batch, channels, planes, words, words]));
-        let heard = if separate { 1 } else { channels };
+        let heard = if depthwise { 1 } else { channels };
         let weight = Param::from_tensor(random([channels, heard, 3, 3, 3]) * 0.1);
         let bias = Tensor::random([channels], Distribution::Normal(0.0, 1.0), &device);
         let bias: Param<Tensor<1>> = Param::from_tensor(bias);
@@ -210,13 +210,13 @@ fn the_convolution_is_the_same_with_and_without_its_kernel() {
             [1; 3],
             dilation,
             dilation,
-            if separate { channels } else { 1 },
+            if depthwise { channels } else { 1 },
         );
         let plain = conv3d(grid.val() * real, weight.val(), Some(bias.val()), options);
         let (plain, plain_gradients) = found(gelu(plain));
-        let kernel = Conv3d {
+        let kernel = Conv3dGelu {
             channels,
-            separate,
+            depthwise,
             planes,
             words,
             dilation,
@@ -226,7 +226,7 @@ fn the_convolution_is_the_same_with_and_without_its_kernel() {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
             pool.unwrap().install(|| {
                 let kernel = kernel.clone();
-                found(kernel.gelu(grid.val(), weight.val(), bias.val()))
+                found(kernel.forward(grid.val(), weight.val(), bias.val()))
             })
         };
         let (fast, fast_gradients) = run(1);
@@ -241,7 +241,7 @@ fn the_convolution_is_the_same_with_and_without_its_kernel() {
             close(pair.0, pair.1, &format!("{what}: gradient {index}"));
         }
         let [grid, weight] = [&grid, &weight].map(|tensor| tensor.val().inner());
-        let alone = floats(kernel.gelu(grid, weight, bias.val().inner()));
+        let alone = floats(kernel.forward(grid, weight, bias.val().inner()));
         close(&alone, &plain, &format!("{what} without a graph"));
     }
 }
@@ -249,7 +249,7 @@ fn the_convolution_is_the_same_with_and_without_its_kernel() {
 #[test]
 fn threads_change_no_bit() {
     let _alone = common::alone(); // the switch is the process's
-    fused::set(true);
+    fused::set_enabled(true);
     let run = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         pool.unwrap().install(|| {
@@ -275,7 +275,7 @@ fn fifty_steps_lose_the_same() {
     let _alone = common::alone(); // the switch is the process's
     let folder = tempfile::tempdir().unwrap();
     let run = |on: bool| {
-        fused::set(on);
+        fused::set_enabled(on);
         let knobs = [
             "head.preset=released",
             "head.lstm_width=32",

@@ -1,19 +1,27 @@
-//! The assignment problem: as many pairs of rows and columns as there can be, at the lowest total cost.
+//! The linear assignment problem: a maximum matching of rows and columns with the lowest total cost.
 
 use pathfinding::kuhn_munkres::kuhn_munkres_min;
 use pathfinding::matrix::Matrix;
 
-/// Costs are counted in these parts of 1: the solver wants whole numbers, and probabilities are no finer.
-const PARTS: f64 = 1e12;
+/// Costs are rounded to multiples of 1 / `RESOLUTION`, as the solver takes integers; probabilities are no finer.
+const RESOLUTION: f64 = 1e12;
 
-/// Pairs (row, column) in order of the rows, each row and column at most once, as many as the shorter side has.
-/// `costs` are listed row by row and between -1000 and 1000.
+/// Pairs (row, column) with the lowest total cost, sorted by row. Each row and each column occurs at most once, and there
+/// are as many pairs as the smaller side has members. `costs` is `[rows, columns]` in row-major order, each between -1000
+/// and 1000.
+///
+/// # Panics
+/// If `costs` does not have `rows · columns` values.
 pub fn assign(costs: &[f64], rows: usize, columns: usize) -> Vec<(usize, usize)> {
-    assert_eq!(costs.len(), rows * columns, "one cost a pair");
+    assert_eq!(
+        costs.len(),
+        rows * columns,
+        "one cost per pair of row and column"
+    );
     if costs.is_empty() {
         return Vec::new();
     }
-    let cost = |row: usize, column: usize| (costs[row * columns + column] * PARTS) as i64;
+    let cost = |row: usize, column: usize| (costs[row * columns + column] * RESOLUTION) as i64;
     let is_wide = rows <= columns;
     let matrix = if is_wide {
         Matrix::from_fn(rows, columns, |(row, column)| cost(row, column))
@@ -37,21 +45,27 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The lowest total by trying everything.
-    fn lowest(costs: &[f64], columns: usize, row: usize, rows: usize, used: &mut [bool]) -> f64 {
+    /// The lowest total cost by exhaustive search.
+    fn lowest_total(
+        costs: &[f64],
+        columns: usize,
+        row: usize,
+        rows: usize,
+        used: &mut [bool],
+    ) -> f64 {
         if row == rows {
             return 0.0;
         }
         let mut best = f64::INFINITY;
         let free = used.iter().filter(|used| !**used).count();
-        // With more rows than columns some rows go without.
+        // With more rows than columns some rows stay unmatched.
         if rows - row > free {
-            best = lowest(costs, columns, row + 1, rows, used);
+            best = lowest_total(costs, columns, row + 1, rows, used);
         }
         for column in 0..columns {
             if !used[column] {
                 used[column] = true;
-                let rest = lowest(costs, columns, row + 1, rows, used);
+                let rest = lowest_total(costs, columns, row + 1, rows, used);
                 best = best.min(costs[row * columns + column] + rest);
                 used[column] = false;
             }
@@ -61,7 +75,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_cheaper(
+        fn no_assignment_is_cheaper(
             rows in 0usize..6,
             columns in 1usize..6,
             costs in prop::collection::vec(prop_oneof![-3.0f64..0.0, Just(-1.0)], 36),
@@ -74,16 +88,16 @@ mod tests {
                 prop_assert!(pairs[..index].iter().all(|pair| pair.1 != pairs[index].1));
             }
             let total: f64 = pairs.iter().map(|(row, column)| costs[row * columns + column]).sum();
-            let expected = lowest(costs, columns, 0, rows, &mut vec![false; columns]);
+            let expected = lowest_total(costs, columns, 0, rows, &mut vec![false; columns]);
             prop_assert!((total - expected).abs() < 1e-9, "{} {}", total, expected);
         }
     }
 
     #[test]
-    fn many_copies_are_quick() {
+    fn equal_costs_do_not_slow_it_down() {
         let side = 150;
         let costs: Vec<f64> = (0..side * side)
-            .map(|place| -(((place / side * 31 + place % side % 7 * 17) % 101) as f64))
+            .map(|index| -(((index / side * 31 + index % side % 7 * 17) % 101) as f64))
             .collect();
         let start = std::time::Instant::now();
         assert_eq!(assign(&costs, side, side).len(), side);

@@ -1,27 +1,34 @@
-//! A biaffine classifier of pairs: every left vector with every right one.
-//!
-//! score_o(x, y) = x′ᵀ U_o y′ + W_o (x′ ⊕ y′) + b_o with x′ and y′ feed-forward images of x and y. A constant 1
-//! appended to both images carries the linear part and the bias inside U.
+//! A biaffine classifier that scores every pair of a left and a right vector.
 
 use burn::module::{Initializer, Module, Param};
-use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig};
+use burn::nn::{Dropout, DropoutConfig, Linear};
 use burn::tensor::activation::relu;
 use burn::tensor::{Device, Tensor};
 
-/// Two feed-forward layers and the form between them.
+use super::attention::zero_bias;
+
+/// A biaffine classifier with a feed-forward layer on each side.
+///
+/// ```text
+/// x′ = relu(W_left·dropout(x) + b_left) ⊕ 1
+/// y′ = relu(W_right·dropout(y) + b_right) ⊕ 1
+/// score_o(x, y) = x′ᵀ·U_o·y′
+/// ```
+///
+/// The appended 1 includes the terms linear in x′ and y′ and the bias in `U_o`.
 #[derive(Module, Debug)]
 pub struct Biaffine {
-    /// Left vector to its image.
+    /// Feed-forward layer of the left vectors.
     pub left: Linear,
-    /// Right vector to its image.
+    /// Feed-forward layer of the right vectors.
     pub right: Linear,
-    /// The form, the constants' row and column last: [outputs, hidden + 1, hidden + 1].
+    /// U, with the row and the column of the appended 1 last: `[outputs, hidden + 1, hidden + 1]`.
     pub form: Param<Tensor<3>>,
     dropout: Dropout,
 }
 
 impl Biaffine {
-    /// Weights as in the programs of Yu et al. and those after them: Kaiming for the rectifiers, Xavier for the form.
+    /// New weights as in the program of Yu et al.: Kaiming uniform for the feed-forward layers, Xavier normal for U.
     pub fn new(
         [left, right]: [usize; 2],
         hidden: usize,
@@ -29,34 +36,33 @@ impl Biaffine {
         dropout: f64,
         device: &Device,
     ) -> Self {
-        let rectified = |from: usize| {
-            let weights = Initializer::KaimingUniform {
-                gain: 2f64.sqrt(),
-                fan_out_only: false,
-            };
-            let mut linear = LinearConfig::new(from, hidden)
-                .with_initializer(weights)
-                .init(device);
-            linear.bias = Some(Param::from_tensor(Tensor::zeros([hidden], device)));
-            linear
+        let kaiming = Initializer::KaimingUniform {
+            gain: 2f64.sqrt(),
+            fan_out_only: false,
         };
+        let feed_forward = |inputs: usize| zero_bias(inputs, hidden, &kaiming, device);
         let side = hidden + 1;
-        // PyTorch's fans of a three-dimensional tensor: both count the last side.
+        // As in PyTorch, both fans of a three-dimensional tensor count its last dimension.
         let fans = (side * side + outputs * side) as f64;
         let form = Initializer::Normal {
             mean: 0.0,
             std: (2.0 / fans).sqrt(),
         };
         Self {
-            left: rectified(left),
-            right: rectified(right),
+            left: feed_forward(left),
+            right: feed_forward(right),
             form: form.init([outputs, side, side], device),
             dropout: DropoutConfig::new(dropout).init(),
         }
     }
 
-    /// [batch, lefts, ·] and [batch, rights, ·] to [batch, outputs · lefts, rights]. The few left vectors are
-    /// multiplied into the form first, so that the many right ones take a single product.
+    /// Scores all pairs. The left vectors should be the fewer: they are multiplied by U first, so that the right ones
+    /// need a single product.
+    ///
+    /// # Shapes
+    /// - left: `[batch, lefts, left width]`
+    /// - right: `[batch, rights, right width]`
+    /// - output: `[batch, outputs · lefts, rights]`
     pub fn forward(&self, left: Tensor<3>, right: Tensor<3>) -> Tensor<3> {
         let [batch, lefts, _] = left.dims();
         let [outputs, side, _] = self.form.dims();
@@ -66,14 +72,14 @@ impl Biaffine {
         let left = Tensor::cat(vec![left, ones], 2).reshape([batch * lefts, side]);
         let form = self.form.val().swap_dims(0, 1); // [side, outputs, side]
         let form = form.reshape([side, outputs * side]);
-        let mixed = left
+        let products = left
             .matmul(form)
             .reshape([batch, lefts, outputs, side])
             .swap_dims(1, 2)
             .reshape([batch, outputs * lefts, side]);
         let right = relu(self.right.forward(self.dropout.forward(right)));
-        let constant = mixed.clone().narrow(2, side - 1, 1);
-        mixed.narrow(2, 0, side - 1).matmul(right.transpose()) + constant
+        let constant = products.clone().narrow(2, side - 1, 1);
+        products.narrow(2, 0, side - 1).matmul(right.transpose()) + constant
     }
 }
 
@@ -84,7 +90,7 @@ mod tests {
     use burn::tensor::Distribution;
 
     #[test]
-    fn scores_are_the_form_between_images_with_a_one() {
+    fn scores_follow_the_formula() {
         let device = Device::flex();
         let random =
             |shape: [usize; 3]| Tensor::<3>::random(shape, Distribution::Normal(0.0, 1.0), &device);
@@ -95,9 +101,9 @@ mod tests {
         let left = floats(relu(layer.left.forward(left)));
         let right = floats(relu(layer.right.forward(right)));
         let form = floats(layer.form.val());
-        let image = |values: &[f32], row: usize, place: usize| {
-            if place < hidden {
-                values[row * hidden + place]
+        let extended = |values: &[f32], row: usize, column: usize| {
+            if column < hidden {
+                values[row * hidden + column]
             } else {
                 1.0
             }
@@ -108,9 +114,9 @@ mod tests {
             let mut expected = 0.0;
             for row in 0..=hidden {
                 for column in 0..=hidden {
-                    expected += image(&left, batch * 3 + x, row)
+                    expected += extended(&left, batch * 3 + x, row)
                         * form[(output * (hidden + 1) + row) * (hidden + 1) + column]
-                        * image(&right, batch * 6 + y, column);
+                        * extended(&right, batch * 6 + y, column);
                 }
             }
             assert!((found - expected).abs() < 1e-4, "{found} {expected}");

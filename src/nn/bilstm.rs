@@ -1,48 +1,57 @@
 //! A bidirectional LSTM over sequences of different lengths.
 //!
-//! Both directions walk at once: the backward one reads each sequence turned round from its last real step, so its
-//! padding, too, comes last and never touches a real step. The input's share of all gates is one product before the
-//! walk. On the CPU one kernel does it all, padding left out. Gates stand in PyTorch's order: input, forget, cell, output.
+//! Both directions are computed together. The backward direction reads each sequence reversed from its last real step, so
+//! that padding comes last there, too, and never affects a real step. The input's share of all gates is one matrix product
+//! before the recurrence. On the CPU a fused kernel computes the layer without padding.
 
 use burn::module::{Initializer, Module, Param};
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::activation::{sigmoid, tanh};
 use burn::tensor::{Device, Tensor};
 
-use crate::nn::rows::indices;
-use crate::nn::{fused, mask};
+use super::rows::index_tensor;
+use super::{fused, mask};
 
-/// Steps cut from the gates in one piece. The gradient of a cut is as large as what it was cut from, so cutting in
-/// two stages keeps the backward pass from growing with the square of the length.
+/// Steps that are sliced from the gates at once. The gradient of a slice is as large as the tensor it is taken from;
+/// slicing in two stages keeps the cost of the backward pass from growing with the square of the length.
 const BLOCK: usize = 16;
 
-/// One layer of LSTM in both directions.
+/// One bidirectional LSTM layer.
+///
+/// ```text
+/// i, f, g, o = x·W + b + h·U                    for each direction, gates in PyTorch's order
+/// c′ = sigmoid(f) ⊙ c + sigmoid(i) ⊙ tanh(g)
+/// h′ = sigmoid(o) ⊙ tanh(c′)
+/// ```
 #[derive(Module, Debug)]
 pub struct BiLstm {
-    /// Input to the gates of both directions: [input, 2 · 4 · hidden].
+    /// W and b of the forward, then of the backward direction: `[input, 2 · 4 · hidden]`.
     pub input: Linear,
-    /// State to gates, forward and backward: [2, hidden, 4 · hidden].
+    /// U of the forward and of the backward direction: `[2, hidden, 4 · hidden]`.
     pub recurrent: Param<Tensor<3>>,
 }
 
 impl BiLstm {
-    /// Weights drawn evenly from ±1/√hidden, as in PyTorch.
+    /// New weights, uniform between ±1/√hidden as in PyTorch.
     pub fn new(input: usize, hidden: usize, device: &Device) -> Self {
         let bound = 1.0 / (hidden as f64).sqrt();
-        let even = Initializer::Uniform {
+        let uniform = Initializer::Uniform {
             min: -bound,
             max: bound,
         };
         Self {
             input: LinearConfig::new(input, 8 * hidden)
-                .with_initializer(even.clone())
+                .with_initializer(uniform.clone())
                 .init(device),
-            recurrent: even.init([2, hidden, 4 * hidden], device),
+            recurrent: uniform.init([2, hidden, 4 * hidden], device),
         }
     }
 
-    /// [batch, steps, input] to [batch, steps, 2 · hidden], the forward state first. Steps past a sequence's length
-    /// come out as 0.
+    /// Applies the layer to sequences of these lengths. Steps past the end of a sequence are 0 in the output.
+    ///
+    /// # Shapes
+    /// - input: `[batch, steps, input]`
+    /// - output: `[batch, steps, 2 · hidden]`, the forward direction's states first
     pub fn forward(&self, input: Tensor<3>, lengths: &[usize]) -> Tensor<3> {
         let [batch, steps, _] = input.dims();
         let device = input.device();
@@ -51,22 +60,23 @@ impl BiLstm {
             return fused::bilstm::bilstm(input, weight, bias.val(), recurrent, lengths);
         }
         let [_, hidden, gates] = self.recurrent.dims();
-        let turned: Vec<usize> = (0..batch * steps)
-            .map(|place| turn(place / steps, place % steps, steps, lengths))
+        let reversed: Vec<usize> = (0..batch * steps)
+            .map(|row| reversed_row(row / steps, row % steps, steps, lengths))
             .collect();
-        let turned = indices(&turned, &device);
+        let reversed = index_tensor(&reversed, &device);
 
         let projected = self
             .input
             .forward(input)
             .reshape([batch * steps, 2 * gates]);
         let forward = projected.clone().narrow(1, 0, gates);
-        let backward = projected.narrow(1, gates, gates).select(0, turned.clone());
+        let backward = projected.narrow(1, gates, gates);
+        let backward = backward.select(0, reversed.clone());
         let projected: Tensor<4> = Tensor::stack::<3>(vec![forward, backward], 0)
             .reshape([2, batch, steps, gates])
             .permute([2, 0, 1, 3]); // [steps, 2, batch, gates]
 
-        let states = self.walk(projected); // [steps, 2, batch, hidden]
+        let states = self.recur(projected); // [steps, 2, batch, hidden]
         let states = states.permute([1, 2, 0, 3]);
         let direction = |index| {
             states
@@ -74,7 +84,7 @@ impl BiLstm {
                 .narrow(0, index, 1)
                 .reshape([batch * steps, hidden])
         };
-        let both = Tensor::cat(vec![direction(0), direction(1).select(0, turned)], 1).reshape([
+        let both = Tensor::cat(vec![direction(0), direction(1).select(0, reversed)], 1).reshape([
             batch,
             steps,
             2 * hidden,
@@ -86,44 +96,49 @@ impl BiLstm {
         }
     }
 
-    fn walk(&self, projected: Tensor<4>) -> Tensor<4> {
+    /// The recurrence over all steps of both directions.
+    ///
+    /// # Shapes
+    /// - projected: `[steps, 2, batch, 4 · hidden]`
+    /// - output: `[steps, 2, batch, hidden]`
+    fn recur(&self, projected: Tensor<4>) -> Tensor<4> {
         let [steps, _, batch, gates] = projected.dims();
         let hidden = gates / 4;
         let recurrent = self.recurrent.val();
-        let mut last: Option<(Tensor<3>, Tensor<3>)> = None; // state and cell: [2, batch, hidden]
+        let mut previous: Option<(Tensor<3>, Tensor<3>)> = None; // state and cell: [2, batch, hidden]
         let mut states = Vec::with_capacity(steps);
         for start in (0..steps).step_by(BLOCK) {
             let count = BLOCK.min(steps - start);
             let block = projected.clone().narrow(0, start, count);
             for step in 0..count {
                 let mut sum = block.clone().narrow(0, step, 1).reshape([2, batch, gates]);
-                if let Some((state, _)) = &last {
+                if let Some((state, _)) = &previous {
                     sum = sum + state.clone().matmul(recurrent.clone());
                 }
                 let gate = |index: usize| sum.clone().narrow(2, index * hidden, hidden);
                 let new = sigmoid(gate(0)) * tanh(gate(2));
-                let cell = match last {
+                let cell = match previous {
                     Some((_, cell)) => sigmoid(gate(1)) * cell + new,
                     None => new,
                 };
                 let state = sigmoid(gate(3)) * tanh(cell.clone());
                 states.push(state.clone());
-                last = Some((state, cell));
+                previous = Some((state, cell));
             }
         }
         Tensor::stack(states, 0)
     }
 }
 
-/// Where step `step` of a sequence lies in the same sequence turned round; padding stays where it is.
-fn turn(sequence: usize, step: usize, steps: usize, lengths: &[usize]) -> usize {
+/// The row of a step after its sequence has been reversed; padding stays where it is.
+fn reversed_row(sequence: usize, step: usize, steps: usize, lengths: &[usize]) -> usize {
     let length = lengths[sequence];
-    let place = if step < length {
+    let reversed = if step < length {
         length - 1 - step
     } else {
         step
     };
-    sequence * steps + place
+    sequence * steps + reversed
 }
 
 #[cfg(test)]
@@ -132,8 +147,8 @@ mod tests {
     use crate::nn::host::floats;
     use burn::tensor::Distribution;
 
-    /// One direction, number by number.
-    fn plain(inputs: &[Vec<f32>], layer: &BiLstm, direction: usize) -> Vec<Vec<f32>> {
+    /// One direction, value by value.
+    fn reference(inputs: &[Vec<f32>], layer: &BiLstm, direction: usize) -> Vec<Vec<f32>> {
         let [_, hidden, gates] = layer.recurrent.dims();
         let weight = floats(layer.input.weight.val());
         let bias = floats(layer.input.bias.as_ref().unwrap().val());
@@ -167,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn each_sequence_is_walked_from_both_of_its_own_ends() {
+    fn each_direction_starts_at_an_end_of_its_sequence() {
         for device in crate::device::cpu_devices() {
             device.seed(5);
             let (steps, width, hidden) = (19, 3, 2);
@@ -184,9 +199,9 @@ mod tests {
                         values[at..at + width].to_vec()
                     })
                     .collect();
-                let forward = plain(&rows, &layer, 0);
+                let forward = reference(&rows, &layer, 0);
                 let reversed: Vec<Vec<f32>> = rows.into_iter().rev().collect();
-                let mut backward = plain(&reversed, &layer, 1);
+                let mut backward = reference(&reversed, &layer, 1);
                 backward.reverse();
                 for step in 0..steps {
                     let at = (sequence * steps + step) * 2 * hidden;

@@ -1,7 +1,4 @@
-//! Layer normalisation whose scale and shift depend on a second vector.
-//!
-//! CLN(x, c) = γ(c) ⊙ (x − mean) / √(variance + ε) + β(c), with γ and β linear in c. Both start as if there were no
-//! condition: γ = 1, β = 0.
+//! Conditional layer normalisation: scale and shift depend on a second vector.
 
 use burn::module::{Module, Param};
 use burn::nn::Linear;
@@ -9,17 +6,21 @@ use burn::tensor::{Device, Tensor};
 
 const EPSILON: f32 = 1e-12;
 
-/// The two linear maps of a conditional layer norm.
+/// Conditional layer normalisation of a vector `x` under a condition `c`.
+///
+/// `CLN(x, c) = γ(c) ⊙ (x - mean(x)) / √(variance(x) + ε) + β(c)`
+///
+/// `γ` and `β` are linear in `c`. They start as constants, γ = 1 and β = 0, so that a new layer ignores the condition.
 #[derive(Module, Debug)]
 pub struct ConditionalNorm {
-    /// Condition to scale.
+    /// γ, from the condition to the scale.
     pub gamma: Linear,
-    /// Condition to shift.
+    /// β, from the condition to the shift.
     pub beta: Linear,
 }
 
 impl ConditionalNorm {
-    /// A norm of vectors of `width` numbers under conditions of `condition` numbers.
+    /// A norm for vectors of `width` values under conditions of `condition` values.
     pub fn new(width: usize, condition: usize, device: &Device) -> Self {
         let constant = |value: f32| Linear {
             weight: Param::from_tensor(Tensor::zeros([condition, width], device)),
@@ -31,18 +32,27 @@ impl ConditionalNorm {
         }
     }
 
-    /// Every vector under every condition of its sentence: [batch, vectors, width] and [batch, conditions, width]
-    /// to [batch, vectors, conditions, width].
-    pub fn pairs(&self, vectors: Tensor<3>, conditions: Tensor<3>) -> Tensor<4> {
+    /// Normalises every vector under every condition of the same batch element.
+    ///
+    /// # Shapes
+    /// - vectors: `[batch, vectors, width]`
+    /// - conditions: `[batch, conditions, condition]`
+    /// - output: `[batch, vectors, conditions, width]`
+    pub fn forward_pairs(&self, vectors: Tensor<3>, conditions: Tensor<3>) -> Tensor<4> {
         let scale = self.gamma.forward(conditions.clone()).unsqueeze_dim(1);
         let shift = self.beta.forward(conditions).unsqueeze_dim(1);
         normalise(vectors).unsqueeze_dim::<4>(2) * scale + shift
     }
 
-    /// ⟨w, CLN(x, c)⟩ for many conditions c without a CLN(x, c) for each of them. It is linear in c, so this is its
-    /// weight and bias: for `vectors` x, [batch, vectors, width], and `outputs` w, [outputs, width],
-    /// weights [batch, outputs · vectors, condition] and biases [batch, outputs · vectors, 1].
-    pub fn folded(&self, vectors: Tensor<3>, outputs: Tensor<2>) -> (Tensor<3>, Tensor<3>) {
+    /// Weights and biases of ⟨w, CLN(x, c)⟩ as a linear function of the condition `c`, for all `vectors` x and `outputs`
+    /// w. A linear layer after the norm can thus be computed for many conditions without a CLN(x, c) for each of them.
+    ///
+    /// # Shapes
+    /// - vectors: `[batch, vectors, width]`
+    /// - outputs: `[outputs, width]`
+    /// - weights: `[batch, outputs · vectors, condition]`
+    /// - biases: `[batch, outputs · vectors, 1]`
+    pub fn fold_linear(&self, vectors: Tensor<3>, outputs: Tensor<2>) -> (Tensor<3>, Tensor<3>) {
         let [batch, count, width] = vectors.dims();
         let [rows, _] = outputs.dims();
         let outputs = outputs.reshape([1, rows, 1, width]);
@@ -51,25 +61,28 @@ impl ConditionalNorm {
             rows * count,
             width,
         ]);
-        let plain =
+        let expanded =
             outputs
                 .expand([batch, rows, count, width])
                 .reshape([batch, rows * count, width]);
-        let weight =
-            scaled.clone().matmul(columns(&self.gamma)) + plain.clone().matmul(columns(&self.beta));
-        let bias = (scaled * bias(&self.gamma) + plain * bias(&self.beta)).sum_dim(2);
+        let weight = scaled.clone().matmul(transposed_weight(&self.gamma))
+            + expanded.clone().matmul(transposed_weight(&self.beta));
+        let bias = (scaled * bias(&self.gamma) + expanded * bias(&self.beta)).sum_dim(2);
         (weight, bias)
     }
 }
 
-/// A linear layer's weight as [1, output, input].
-fn columns(linear: &Linear) -> Tensor<3> {
+/// A linear layer's weight, transposed: `[1, outputs, inputs]`.
+fn transposed_weight(linear: &Linear) -> Tensor<3> {
     linear.weight.val().transpose().unsqueeze()
 }
 
-/// A linear layer's bias as [1, 1, output].
+/// A linear layer's bias: `[1, 1, outputs]`.
 fn bias(linear: &Linear) -> Tensor<3> {
-    let bias = linear.bias.as_ref().expect("made with a bias above");
+    let bias = linear
+        .bias
+        .as_ref()
+        .expect("`new` creates both layers with a bias");
     bias.val().unsqueeze()
 }
 
@@ -88,7 +101,7 @@ mod tests {
     use burn::tensor::Distribution;
 
     #[test]
-    fn folding_gives_the_same_products() {
+    fn a_folded_linear_layer_gives_the_same_products() {
         let device = Device::flex();
         let random = |rows: usize, columns: usize| {
             let shape = [rows, columns];
@@ -103,9 +116,9 @@ mod tests {
         let conditions = random(10, condition).reshape([2, 5, condition]);
         let outputs = random(2, width);
 
-        let (weight, bias) = norm.folded(vectors.clone(), outputs.clone());
+        let (weight, bias) = norm.fold_linear(vectors.clone(), outputs.clone());
         let folded = weight.matmul(conditions.clone().transpose()) + bias; // [2, 2 · 3, 5]
-        let all = norm.pairs(vectors, conditions); // [2, 3, 5, width]
+        let all = norm.forward_pairs(vectors, conditions); // [2, 3, 5, width]
         let products = all
             .reshape([30, width])
             .matmul(outputs.transpose())

@@ -1,41 +1,49 @@
-//! A linear-chain conditional random field, vectorised over the batch.
-//!
-//! A tag sequence y over emissions s scores start(y₁) + Σ s_t(y_t) + Σ T(y_{t-1}, y_t) + end(y_n). The
-//! log-partition runs the forward recursion as one matrix product a word: with m = max α,
-//! α′ = m + log(e^{α−m} · e^T) + s.
+//! A linear-chain conditional random field (CRF), vectorised over the batch.
 
 use burn::module::{Initializer, Module, Param};
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 
-use super::rows::indices;
+use super::rows::index_tensor;
 use super::{host, mask};
 
-/// Start, end and transition scores.
+/// A linear-chain CRF over tag sequences.
+///
+/// ```text
+/// score(y) = start[y₁] + Σₜ sₜ[yₜ] + Σₜ T[yₜ₋₁, yₜ] + end[yₙ]      for emissions s of n words
+/// log p(y) = score(y) - log Z,   Z = Σ over all tag sequences y of e^score(y)
+/// ```
+///
+/// `log Z` comes from the forward recursion, one matrix product per word: `α₁ = start + s₁` and, with `m = max αₜ₋₁`,
+/// `αₜ = m + log(e^(αₜ₋₁ - m)·e^T) + sₜ`.
 #[derive(Module, Debug)]
 pub struct Crf {
-    /// Score of beginning with each tag: \[tags\].
+    /// Score of each tag as the first: `[tags]`.
     pub start: Param<Tensor<1>>,
-    /// Score of ending with each tag: \[tags\].
+    /// Score of each tag as the last: `[tags]`.
     pub end: Param<Tensor<1>>,
-    /// Score of going from a tag (row) to a tag (column): [tags, tags].
+    /// Score of the transition from a tag (row) to the next (column): `[tags, tags]`.
     pub transitions: Param<Tensor<2>>,
 }
 
 impl Crf {
-    /// Scores drawn evenly from ±0.1.
+    /// New scores, uniform between ±0.1.
     pub fn new(tags: usize, device: &Device) -> Self {
-        let even = Initializer::Uniform {
+        let uniform = Initializer::Uniform {
             min: -0.1,
             max: 0.1,
         };
         Self {
-            start: even.init([tags], device),
-            end: even.init([tags], device),
-            transitions: even.init([tags, tags], device),
+            start: uniform.init([tags], device),
+            end: uniform.init([tags], device),
+            transitions: uniform.init([tags, tags], device),
         }
     }
 
-    /// log p(gold tags) of each sentence: \[batch\]. A sentence without words has log 1.
+    /// log p of the gold tags of each sentence; 0 for a sentence without words.
+    ///
+    /// # Shapes
+    /// - emissions: `[batch, words, tags]`
+    /// - output: `[batch]`
     pub fn log_likelihood(
         &self,
         emissions: Tensor<3>,
@@ -48,91 +56,100 @@ impl Crf {
         (self.score(emissions, lengths, gold) - partition) * is_present
     }
 
-    /// The score of the gold sequences: \[batch\].
+    /// The score of each gold sequence: `[batch]`.
     fn score(&self, emissions: Tensor<3>, lengths: &[usize], gold: &[Vec<i32>]) -> Tensor<1> {
         let [batch, words, tags] = emissions.dims();
         let device = emissions.device();
         let tag = |sentence: usize, word: usize| gold[sentence][word] as usize;
-        // One flat list of places for each kind of score; sums by sentence come from a 0/1 matrix.
-        let (mut emitted, mut moved, mut begun, mut ended) = (vec![], vec![], vec![], vec![]);
-        let (mut emitted_by, mut moved_by) = (vec![], vec![]);
+        // Flat indices into each kind of score, and the sentences that own them.
+        let (mut emitted, mut transitions) = (vec![], vec![]);
+        let (mut emitted_by, mut transitions_by) = (vec![], vec![]);
+        let (mut starts, mut ends) = (vec![], vec![]);
         for (sentence, length) in lengths.iter().enumerate() {
             for word in 0..*length {
                 emitted.push((sentence * words + word) * tags + tag(sentence, word));
                 emitted_by.push(sentence);
                 if word > 0 {
-                    moved.push(tag(sentence, word - 1) * tags + tag(sentence, word));
-                    moved_by.push(sentence);
+                    transitions.push(tag(sentence, word - 1) * tags + tag(sentence, word));
+                    transitions_by.push(sentence);
                 }
             }
-            begun.push(if *length > 0 { tag(sentence, 0) } else { 0 });
-            ended.push(if *length > 0 {
+            starts.push(if *length > 0 { tag(sentence, 0) } else { 0 });
+            ends.push(if *length > 0 {
                 tag(sentence, length - 1)
             } else {
                 0
             });
         }
-        let sums = |scores: Tensor<1>, places: &[usize], by: &[usize]| {
-            if places.is_empty() {
+        let sums = |scores: Tensor<1>, selected: &[usize], owners: &[usize]| {
+            if selected.is_empty() {
                 return Tensor::zeros([batch], &device);
             }
-            let chosen = scores.select(0, indices(places, &device));
+            let chosen = scores.select(0, index_tensor(selected, &device));
             Tensor::<1>::zeros([batch], &device).select_assign(
                 0,
-                indices(by, &device),
+                index_tensor(owners, &device),
                 chosen,
                 burn::tensor::IndexingUpdateOp::Add,
             )
         };
-        let everyone: Vec<usize> = (0..batch).collect();
+        let sentences: Vec<usize> = (0..batch).collect();
         sums(
             emissions.reshape([batch * words * tags]),
             &emitted,
             &emitted_by,
         ) + sums(
             self.transitions.val().reshape([tags * tags]),
-            &moved,
-            &moved_by,
-        ) + sums(self.start.val(), &begun, &everyone)
-            + sums(self.end.val(), &ended, &everyone)
+            &transitions,
+            &transitions_by,
+        ) + sums(self.start.val(), &starts, &sentences)
+            + sums(self.end.val(), &ends, &sentences)
     }
 
-    /// log Σ over all sequences: \[batch\].
+    /// log Z of each sentence.
+    ///
+    /// # Shapes
+    /// - emissions: `[batch, words, tags]`
+    /// - output: `[batch]`
     pub fn log_partition(&self, emissions: Tensor<3>, lengths: &[usize]) -> Tensor<1> {
         let last = self.forward(emissions, lengths).pop();
         let last = last.expect("at least one word position");
         log_sum_exp(last + self.end.val().unsqueeze())
     }
 
-    /// The forward recursion: α after each word position, [batch, tags]; finished sentences keep theirs.
+    /// The forward recursion: α after each word, `[batch, tags]`. Sentences that have ended keep their last α.
     fn forward(&self, emissions: Tensor<3>, lengths: &[usize]) -> Vec<Tensor<2>> {
         let transitions = self.transitions.val().exp();
-        let mut steps = vec![self.start.val().unsqueeze() + word_of(&emissions, 0)];
+        let mut steps = vec![self.start.val().unsqueeze() + word_scores(&emissions, 0)];
         for word in 1..emissions.dims()[1] {
-            let before = steps[word - 1].clone();
-            let next = log_product(before.clone(), transitions.clone()) + word_of(&emissions, word);
-            steps.push(keep_where_running(lengths, word, next, before));
+            let previous = steps[word - 1].clone();
+            let next =
+                log_matmul(previous.clone(), transitions.clone()) + word_scores(&emissions, word);
+            steps.push(keep_ended(lengths, word, next, previous));
         }
         steps
     }
 
-    /// The backward recursion: β at each word position, [batch, tags].
+    /// The backward recursion: β at each word, `[batch, tags]`.
     fn backward(&self, emissions: &Tensor<3>, lengths: &[usize]) -> Vec<Tensor<2>> {
         let [batch, words, tags] = emissions.dims();
         let transitions = self.transitions.val().exp().transpose();
         let end = self.end.val().unsqueeze::<2>().expand([batch, tags]);
         let mut steps = vec![end.clone()];
         for word in (0..words - 1).rev() {
-            let after = steps[steps.len() - 1].clone() + word_of(emissions, word + 1);
-            let next = log_product(after, transitions.clone());
-            // A sentence that is over before the next word still stands at its end.
-            steps.push(keep_where_running(lengths, word + 1, next, end.clone()));
+            let following = steps[steps.len() - 1].clone() + word_scores(emissions, word + 1);
+            let next = log_matmul(following, transitions.clone());
+            // In a sentence without a next word, β is still that of its last word.
+            steps.push(keep_ended(lengths, word + 1, next, end.clone()));
         }
         steps.reverse();
         steps
     }
 
-    /// p(tag of word) under the whole model: [batch, words, tags].
+    /// Marginal probability of each tag of each word.
+    ///
+    /// # Shapes
+    /// - emissions, output: `[batch, words, tags]`
     pub fn marginals(&self, emissions: Tensor<3>, lengths: &[usize]) -> Tensor<3> {
         let forward = self.forward(emissions.clone(), lengths);
         let backward = self.backward(&emissions, lengths);
@@ -140,28 +157,31 @@ impl Crf {
         let words = forward
             .into_iter()
             .zip(backward)
-            .map(|(before, after)| (before + after - partition.clone()).exp())
+            .map(|(alpha, beta)| (alpha + beta - partition.clone()).exp())
             .collect();
         Tensor::stack(words, 1)
     }
 
-    /// The best tag sequence of each sentence. Back-pointers are read back once.
+    /// The tag sequence with the highest score of each sentence, by the Viterbi algorithm. The device is read once.
+    ///
+    /// # Shapes
+    /// - emissions: `[batch, words, tags]`
     pub fn viterbi(&self, emissions: Tensor<3>, lengths: &[usize]) -> Vec<Vec<i32>> {
         let [batch, words, tags] = emissions.dims();
         let transitions = self.transitions.val().unsqueeze::<3>();
-        let mut score = self.start.val().unsqueeze() + word_of(&emissions, 0);
-        let mut pointers: Vec<Tensor<1, Int>> = Vec::with_capacity(words);
+        let mut score = self.start.val().unsqueeze() + word_scores(&emissions, 0);
+        let mut back_pointers: Vec<Tensor<1, Int>> = Vec::with_capacity(words);
         for word in 1..words {
             let all = score.clone().unsqueeze_dim::<3>(2) + transitions.clone();
             let (best, from) = all.max_dim_with_indices(1); // [batch, 1, tags]
-            pointers.push(from.reshape([batch * tags]));
-            let next = best.reshape([batch, tags]) + word_of(&emissions, word);
-            score = keep_where_running(lengths, word, next, score);
+            back_pointers.push(from.reshape([batch * tags]));
+            let next = best.reshape([batch, tags]) + word_scores(&emissions, word);
+            score = keep_ended(lengths, word, next, score);
         }
         let last = (score + self.end.val().unsqueeze()).argmax(1);
-        pointers.insert(0, last.reshape([batch]));
-        let read = host::integers(Tensor::cat(pointers, 0));
-        let (last, pointers) = read.split_at(batch); // [batch], [words - 1, batch, tags]
+        back_pointers.insert(0, last.reshape([batch]));
+        let read = host::integers(Tensor::cat(back_pointers, 0));
+        let (last, back_pointers) = read.split_at(batch); // [batch], [words - 1, batch, tags]
         lengths
             .iter()
             .enumerate()
@@ -171,7 +191,8 @@ impl Crf {
                 for word in (0..*length).rev() {
                     path[word] = tag;
                     if word > 0 {
-                        tag = pointers[((word - 1) * batch + sentence) * tags + tag as usize];
+                        let from = ((word - 1) * batch + sentence) * tags;
+                        tag = back_pointers[from + tag as usize];
                     }
                 }
                 path
@@ -180,36 +201,31 @@ impl Crf {
     }
 }
 
-/// Scores of one word position: [batch, tags].
-fn word_of(emissions: &Tensor<3>, word: usize) -> Tensor<2> {
+/// Emissions of one word: `[batch, tags]`.
+fn word_scores(emissions: &Tensor<3>, word: usize) -> Tensor<2> {
     let [batch, _, tags] = emissions.dims();
     emissions.clone().narrow(1, word, 1).reshape([batch, tags])
 }
 
-/// `next` for sentences that have this word, `before` for those that are over.
-fn keep_where_running(
-    lengths: &[usize],
-    word: usize,
-    next: Tensor<2>,
-    before: Tensor<2>,
-) -> Tensor<2> {
+/// `next` for sentences that have this word, `previous` for those that have ended.
+fn keep_ended(lengths: &[usize], word: usize, next: Tensor<2>, previous: Tensor<2>) -> Tensor<2> {
     if lengths.iter().all(|length| *length > word) {
         return next;
     }
-    let over: Vec<bool> = lengths.iter().map(|length| *length <= word).collect();
-    let over =
-        Tensor::<2, Bool>::from_data(TensorData::new(over, [lengths.len(), 1]), &next.device());
+    let has_ended: Vec<bool> = lengths.iter().map(|length| *length <= word).collect();
+    let has_ended = TensorData::new(has_ended, [lengths.len(), 1]);
+    let has_ended = Tensor::<2, Bool>::from_data(has_ended, &next.device());
     let shape = next.dims();
-    next.mask_where(over.expand(shape), before)
+    next.mask_where(has_ended.expand(shape), previous)
 }
 
-/// log(e^scores · matrix), row by row, without overflow.
-fn log_product(scores: Tensor<2>, matrix: Tensor<2>) -> Tensor<2> {
+/// `log(e^scores·matrix)` without overflow.
+fn log_matmul(scores: Tensor<2>, matrix: Tensor<2>) -> Tensor<2> {
     let highest = scores.clone().detach().max_dim(1);
     (scores - highest.clone()).exp().matmul(matrix).log() + highest
 }
 
-/// log Σ e^scores of each row.
+/// `log Σ e^scores` of each row.
 fn log_sum_exp(scores: Tensor<2>) -> Tensor<1> {
     let [batch, _] = scores.dims();
     let highest = scores.clone().detach().max_dim(1);
@@ -231,16 +247,16 @@ mod tests {
         (Crf::new(3, device), emissions, vec![4, 2, 0])
     }
 
-    /// Score of one sequence, by the definition.
+    /// Score of one tag sequence by the definition.
     fn score(crf: &Crf, emissions: &[f32], path: &[usize]) -> f64 {
         let start = host::floats(crf.start.val());
         let end = host::floats(crf.end.val());
-        let moves = host::floats(crf.transitions.val());
+        let transitions = host::floats(crf.transitions.val());
         let mut total = (start[path[0]] + end[path[path.len() - 1]]) as f64;
         for (word, tag) in path.iter().enumerate() {
             total += emissions[word * 3 + tag] as f64;
             if word > 0 {
-                total += moves[path[word - 1] * 3 + tag] as f64;
+                total += transitions[path[word - 1] * 3 + tag] as f64;
             }
         }
         total
@@ -257,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn agrees_with_counting_every_sequence() {
+    fn everything_agrees_with_enumerating_all_sequences() {
         for device in crate::device::cpu_devices() {
             let (crf, emissions, lengths) = example(&device);
             let partition = host::floats(crf.log_partition(emissions.clone(), &lengths));

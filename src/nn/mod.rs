@@ -1,4 +1,4 @@
-//! Layers more than one paper uses.
+//! Layers and losses that more than one head or encoder uses, and fused CPU kernels for the hot ones.
 
 pub mod activation;
 pub mod assignment;

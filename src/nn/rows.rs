@@ -1,21 +1,25 @@
-//! Picking rows of a table.
+//! Selection of rows by index.
 
 use burn::tensor::{Device, Int, Tensor};
 
 use super::fused;
 
-/// Rows at places: [rows, width] to [places, width].
-pub fn select_rows(table: Tensor<2>, places: Vec<usize>) -> Tensor<2> {
+/// The rows of a table with these indices; an index may occur any number of times.
+///
+/// # Shapes
+/// - table: `[rows, width]`
+/// - output: `[indices, width]`
+pub fn select_rows(table: Tensor<2>, indices: Vec<usize>) -> Tensor<2> {
     let device = table.device();
     if fused::runs_on(&device) {
-        fused::embedding::look_up(table, places)
+        fused::embedding::look_up(table, indices)
     } else {
-        table.select(0, indices(&places, &device))
+        table.select(0, index_tensor(&indices, &device))
     }
 }
 
-/// Row numbers as an integer tensor.
-pub(crate) fn indices(rows: &[usize], device: &Device) -> Tensor<1, Int> {
-    let rows: Vec<i32> = rows.iter().map(|row| *row as i32).collect();
-    Tensor::from_ints(rows.as_slice(), device)
+/// Indices as an integer tensor.
+pub(crate) fn index_tensor(indices: &[usize], device: &Device) -> Tensor<1, Int> {
+    let indices: Vec<i32> = indices.iter().map(|index| *index as i32).collect();
+    Tensor::from_ints(indices.as_slice(), device)
 }

@@ -1,8 +1,8 @@
-//! Maxima over spans of words without a [spans, words, width] tensor.
+//! Max-pooling over spans of words without a `[spans, words, width]` tensor.
 //!
-//! A sparse table holds, for each power of two, the maxima of all windows of that many words. Any span is covered
-//! by two such windows, so its maximum takes two look-ups: O(words · log ε · width) for the table and
-//! O(spans · width) for the spans.
+//! A sparse table holds, for each power of two up to the length ε of the longest span, the maxima of all windows of that
+//! many words. Two such windows cover any span, so its maximum takes two look-ups: O(words · log ε · width) for the table
+//! and O(spans · width) for the spans.
 
 use burn::tensor::Tensor;
 
@@ -11,11 +11,11 @@ use super::rows::select_rows;
 /// A span of words of a sentence in a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchSpan {
-    /// The sentence.
+    /// Index of the sentence in the batch.
     pub sentence: usize,
-    /// First word.
+    /// Index of the first word.
     pub start: usize,
-    /// One past the last word.
+    /// One past the index of the last word.
     pub end: usize,
 }
 
@@ -26,8 +26,8 @@ impl BatchSpan {
     }
 }
 
-/// All spans of at most `longest` words of sentences of these lengths: sentence by sentence, short ones first, as
-/// the papers list them.
+/// All spans of at most `longest` words in sentences of these lengths, ordered by sentence, then length, then start, as in
+/// the papers.
 pub fn all_spans(lengths: &[usize], longest: usize) -> Vec<BatchSpan> {
     let mut spans = Vec::new();
     for (sentence, length) in lengths.iter().enumerate() {
@@ -44,27 +44,34 @@ pub fn all_spans(lengths: &[usize], longest: usize) -> Vec<BatchSpan> {
     spans
 }
 
-/// Maximum of the word states of each span: [spans, width]. `words` is [batch, words, width].
+/// Maximum over the word states of each span.
+///
+/// # Shapes
+/// - words: `[batch, words, width]`
+/// - output: `[spans, width]`
 pub fn max_pool(words: Tensor<3>, spans: &[BatchSpan]) -> Tensor<2> {
     let longest = spans.iter().map(BatchSpan::words).max().unwrap_or(1);
-    Maxima::new(words, longest).of(spans)
+    SpanMaxima::new(words, longest).max_pool(spans)
 }
 
-/// The sparse table of a batch, for spans that are asked for in several rounds.
+/// The sparse table of a batch, for several calls of [`max_pool`](Self::max_pool) over the same words.
 #[derive(Debug, Clone)]
-pub struct Maxima {
-    /// Level after level: [(levels + 1) · batch · words, width].
+pub struct SpanMaxima {
+    /// Window maxima, level by level: `[levels · batch · words, width]`.
     table: Tensor<2>,
     batch: usize,
     words: usize,
 }
 
-impl Maxima {
-    /// The table for spans of at most `longest` words. `words` is [batch, words, width].
+impl SpanMaxima {
+    /// Builds the table for spans of at most `longest` words.
+    ///
+    /// # Shapes
+    /// - words: `[batch, words, width]`
     pub fn new(words: Tensor<3>, longest: usize) -> Self {
         let [batch, count, width] = words.dims();
         let levels = longest.max(1).ilog2() as usize;
-        // Level k at place i: the maximum of words i .. i + 2^k (past the end: of what there is).
+        // Level k at word i: the maximum of words i..i + 2^k, cut off at the last word.
         let mut level = words;
         let mut table = vec![level.clone()];
         for power in 0..levels {
@@ -86,20 +93,20 @@ impl Maxima {
         }
     }
 
-    /// Maximum of each span: [spans, width].
-    pub fn of(&self, spans: &[BatchSpan]) -> Tensor<2> {
-        let level = self.batch * self.words;
-        let place = |span: &BatchSpan, from_end: bool| {
+    /// Maximum over the word states of each span: `[spans, width]`.
+    pub fn max_pool(&self, spans: &[BatchSpan]) -> Tensor<2> {
+        let level_rows = self.batch * self.words;
+        let row = |span: &BatchSpan, from_end: bool| {
             let power = span.words().ilog2() as usize;
             let start = if from_end {
                 span.end - (1 << power)
             } else {
                 span.start
             };
-            power * level + span.sentence * self.words + start
+            power * level_rows + span.sentence * self.words + start
         };
-        let left: Vec<usize> = spans.iter().map(|span| place(span, false)).collect();
-        let right: Vec<usize> = spans.iter().map(|span| place(span, true)).collect();
+        let left: Vec<usize> = spans.iter().map(|span| row(span, false)).collect();
+        let right: Vec<usize> = spans.iter().map(|span| row(span, true)).collect();
         if left == right {
             return select_rows(self.table.clone(), left);
         }
@@ -135,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gradient_goes_to_the_winner_once() {
+    fn the_gradient_goes_to_the_maximum_once() {
         let device = Device::flex().autodiff();
         let words = Tensor::<3>::from_floats([[[1.0], [5.0], [2.0]]], &device).require_grad();
         let span = BatchSpan {

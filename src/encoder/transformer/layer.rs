@@ -9,7 +9,7 @@ use burn::tensor::activation::{gelu_approximate, relu, softmax};
 
 use super::config::Activation;
 use crate::nn::activation::gelu;
-use crate::nn::fused;
+use crate::nn::fused::transformer::{LayerDropout, LayerParams, TransformerLayer};
 
 /// Self-attention and a feed-forward sub-layer, each followed by a residual connection and a layer norm.
 #[derive(Module, Debug)]
@@ -46,17 +46,11 @@ impl EncoderLayer {
         seed: Option<u32>,
     ) -> Tensor<2> {
         let [_, width] = states.dims();
-        let linear = |linear: &Linear| {
-            let weight = linear.weight.val();
-            let zeros = || Tensor::zeros([weight.dims()[1]], &weight.device());
-            let bias = linear.bias.as_ref().map(|bias| bias.val());
-            (weight.clone(), bias.unwrap_or_else(zeros))
-        };
         let dropout = |seed| {
             let (attention, sublayer) = (self.attention_dropout.prob, self.dropout.prob);
-            fused::layer::Layer::dropout(seed, index, attention, sublayer)
+            LayerDropout::new(seed, index, attention, sublayer)
         };
-        let kernel = fused::layer::Layer {
+        let kernel = TransformerLayer {
             lengths: lengths.clone(),
             heads: self.heads,
             width,
@@ -64,19 +58,17 @@ impl EncoderLayer {
             epsilon: self.norm_epsilon,
             dropout: seed.map(dropout),
         };
-        let weights = fused::layer::Weights {
-            linear: [
-                &self.query,
-                &self.key,
-                &self.value,
-                &self.attention_output,
-                &self.feed_forward_inner,
-                &self.feed_forward_outer,
-            ]
-            .map(linear),
-            norms: [&self.attention_norm, &self.feed_forward_norm].map(norm),
+        let params = LayerParams {
+            query: (&self.query).into(),
+            key: (&self.key).into(),
+            value: (&self.value).into(),
+            output: (&self.attention_output).into(),
+            inner: (&self.feed_forward_inner).into(),
+            outer: (&self.feed_forward_outer).into(),
+            attention_norm: (&self.attention_norm).into(),
+            feed_forward_norm: (&self.feed_forward_norm).into(),
         };
-        kernel.run(states, weights)
+        kernel.forward(states, params)
     }
 
     /// Runs the layer by Burn's operations over padded rows. `bias` is added to the attention scores.
@@ -120,12 +112,4 @@ impl EncoderLayer {
             .reshape([rows, pieces, width]);
         self.attention_output.forward(mixed)
     }
-}
-
-/// Weight and bias of a layer norm.
-pub(super) fn norm(norm: &LayerNorm) -> [Tensor<1>; 2] {
-    let shift = norm.beta.as_ref().map(|beta| beta.val());
-    let gain = norm.gamma.val();
-    let zeros = || Tensor::zeros(gain.dims(), &gain.device());
-    [gain.clone(), shift.unwrap_or_else(zeros)]
 }

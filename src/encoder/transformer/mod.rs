@@ -14,7 +14,7 @@ use burn::nn::{Dropout, Embedding, LayerNorm, Linear};
 use burn::tensor::{Device, Int, Tensor};
 
 pub use config::{Activation, EncoderFamily, TransformerConfig};
-use layer::{EncoderLayer, norm};
+use layer::EncoderLayer;
 pub use states::PieceStates;
 
 use super::batching::{PackedRows, starts};
@@ -147,7 +147,7 @@ impl Transformer {
         }
         let first = self.first_position;
         let embedding_sum = EmbeddingSum {
-            places: (lengths.iter())
+            positions: (lengths.iter())
                 .flat_map(|length| first..first + length)
                 .collect(),
             epsilon: self.norm_epsilon,
@@ -159,8 +159,8 @@ impl Transformer {
             None => Tensor::zeros([width], &self.device()),
         };
         let positions = self.position_embeddings.weight.val();
-        let norm = norm(&self.embedding_norm);
-        self.project(embedding_sum.run(embedded, positions, token_type, norm))
+        let norm = (&self.embedding_norm).into();
+        self.project(embedding_sum.forward(embedded, positions, token_type, norm))
     }
 
     /// Input of the first layer for padded rows.

@@ -117,9 +117,9 @@ impl MaskedConvolution {
             }));
         }
         let [_, channels, planes, words, _] = input.dims();
-        let kernel = fused::conv3d::Conv3d {
+        let kernel = fused::conv3d::Conv3dGelu {
             channels,
-            separate: layer.groups == channels,
+            depthwise: layer.groups == channels,
             planes,
             words,
             dilation: layer.dilation,
@@ -127,7 +127,7 @@ impl MaskedConvolution {
         };
         let bias = layer.bias.as_ref().map(|bias| bias.val());
         let bias = bias.unwrap_or_else(|| Tensor::zeros([channels], &input.device()));
-        kernel.gelu(input, layer.weight.val(), bias)
+        kernel.forward(input, layer.weight.val(), bias)
     }
 }
 

@@ -183,7 +183,7 @@ impl Bopn {
     /// v_ij: each word i as a start, normalised conditionally on each word j as an end: [batch, words, words, lstm width].
     pub fn spans(&self, encoded: &TypesAndWords) -> Tensor<4> {
         self.span_norm
-            .pairs(encoded.words.clone(), encoded.words.clone())
+            .forward_pairs(encoded.words.clone(), encoded.words.clone())
     }
 
     /// v̂_ij: spans with the embeddings of distance and region: [batch, words, words, features].
@@ -250,7 +250,7 @@ impl Bopn {
             .forward(encoded.types.clone(), features.clone()); // [batch, labels · types, words²]
         if let Some(type_norm) = &self.type_norm {
             let output = type_norm.output.weight.val().transpose(); // [labels, lstm width]
-            let (weight, bias) = type_norm.norm.folded(encoded.types.clone(), output);
+            let (weight, bias) = type_norm.norm.fold_linear(encoded.types.clone(), output);
             scores = scores + weight.matmul(features.transpose()) + bias;
         }
         let scores = scores.reshape([batch, self.scheme.len(), types, words, words]);

@@ -13,7 +13,7 @@ use crate::encoder::WordStates;
 use crate::nn::attention::{KeysValues, zero_bias};
 use crate::nn::bilstm::BiLstm;
 use crate::nn::mask::attention_bias;
-use crate::nn::rows::indices;
+use crate::nn::rows::index_tensor;
 use crate::text::Labels;
 
 /// The denoising network: a BiLSTM over word states, a span encoder, two boundary pointers and a type classifier.
@@ -151,7 +151,11 @@ impl DiffusionNer {
             keys_values: self
                 .layers
                 .iter()
-                .map(|layer| layer.cross_attention.look(words.clone(), words.clone()))
+                .map(|layer| {
+                    layer
+                        .cross_attention
+                        .project_keys_values(words.clone(), words.clone())
+                })
                 .collect(),
             pointer_words: [
                 self.left.words.forward(words.clone()),
@@ -194,7 +198,7 @@ impl DiffusionNer {
                 .collect();
             let projected = projections[side].clone().reshape([batch * words, width]);
             self.dropout
-                .forward(projected.select(0, indices(&rows, &device)))
+                .forward(projected.select(0, index_tensor(&rows, &device)))
         };
         let joined = Tensor::cat(vec![end_words(0), end_words(1)], 1);
         let features = self.dropout.forward(ends.join.forward(joined));

@@ -9,7 +9,7 @@ use super::config::{Config, FilterScores, Illegal, OffsetOutput, Rounding};
 use crate::encoder::WordStates;
 use crate::nn::activation::gelu;
 use crate::nn::rows::select_rows;
-use crate::nn::spans::{BatchSpan, Maxima};
+use crate::nn::spans::{BatchSpan, SpanMaxima};
 use crate::text::Labels;
 
 /// The two-stage model: filter and regressor, then classifier.
@@ -79,7 +79,7 @@ pub struct SpanContext {
     rows: Tensor<2>,
     /// [batch, width].
     sentence: Tensor<2>,
-    maxima: Maxima,
+    maxima: SpanMaxima,
     words: usize,
     /// The number of words of each sentence.
     pub lengths: Vec<usize>,
@@ -93,7 +93,7 @@ impl SpanContext {
         Self {
             rows: states.words.clone().reshape([batch * words, width]),
             sentence: states.sentence.clone(),
-            maxima: Maxima::new(states.words.clone(), longest),
+            maxima: SpanMaxima::new(states.words.clone(), longest),
             words,
             lengths: states.lengths.clone(),
         }
@@ -113,7 +113,7 @@ impl SpanContext {
     /// The maximum of each span: [spans, width]; 0 for an empty one.
     fn pooled(&self, spans: &[BatchSpan]) -> Tensor<2> {
         if spans.iter().all(|span| span.words() > 0) {
-            return self.maxima.of(spans);
+            return self.maxima.max_pool(spans);
         }
         let filled = |span: &BatchSpan| BatchSpan {
             end: span.end.max(span.start + 1),
@@ -125,7 +125,7 @@ impl SpanContext {
             .map(|span| f32::from(u8::from(span.words() > 0)))
             .collect();
         let real = Tensor::<1>::from_floats(real.as_slice(), &self.rows.device());
-        self.maxima.of(&some) * real.reshape([spans.len(), 1])
+        self.maxima.max_pool(&some) * real.reshape([spans.len(), 1])
     }
 }
 

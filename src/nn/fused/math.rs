@@ -1,117 +1,118 @@
-//! Arithmetic on slices, compiled for several instruction sets and chosen at run time.
+//! Arithmetic on slices, compiled for several instruction sets, of which one is chosen at run time.
 //!
-//! The functions of one number have no branches and no calls, so that the loops over them become vector code.
+//! The functions of one value have no branches and call nothing, so that the compiler vectorises the loops over them.
 
 use multiversion::multiversion;
 
-/// e to the x: relative error below 2e-7 where the result is a normal number; 0 below.
+/// `e^x` with a relative error below 2e-7. Arguments are clamped to the range where the result is a normal number.
 #[inline(always)]
 pub fn exp(x: f32) -> f32 {
-    const SHIFT: f32 = 12_582_912.0; // 1.5 · 2²³: adding it rounds to a whole number in the low bits
+    const SHIFT: f32 = 12_582_912.0; // 1.5 · 2²³: adding it rounds to an integer, held in the low bits
     let x = x.clamp(-87.3, 88.3);
     let shifted = x * std::f32::consts::LOG2_E + SHIFT;
-    let whole = shifted - SHIFT;
-    // ln 2 in two parts keeps the remainder exact.
-    let rest = (x - whole * 0.693_359_4) + whole * 2.121_944_4e-4;
-    let mut sum = 1.987_569_1e-4;
-    sum = sum * rest + 1.398_199_9e-3;
-    sum = sum * rest + 8.333_452e-3;
-    sum = sum * rest + 4.166_579_6e-2;
-    sum = sum * rest + 1.666_666_5e-1;
-    sum = sum * rest + 0.5;
-    let fraction = sum * rest * rest + rest + 1.0;
-    let power = f32::from_bits((shifted.to_bits() << 23).wrapping_add(0x3f80_0000));
-    fraction * power
+    let exponent = shifted - SHIFT;
+    // x = exponent · ln 2 + remainder; ln 2 in two parts keeps the remainder exact.
+    let remainder = (x - exponent * 0.693_359_4) + exponent * 2.121_944_4e-4;
+    let mut polynomial = 1.987_569_1e-4;
+    polynomial = polynomial * remainder + 1.398_199_9e-3;
+    polynomial = polynomial * remainder + 8.333_452e-3;
+    polynomial = polynomial * remainder + 4.166_579_6e-2;
+    polynomial = polynomial * remainder + 1.666_666_5e-1;
+    polynomial = polynomial * remainder + 0.5;
+    let mantissa = polynomial * remainder * remainder + remainder + 1.0;
+    let power_of_two = f32::from_bits((shifted.to_bits() << 23).wrapping_add(0x3f80_0000));
+    mantissa * power_of_two
 }
 
-/// The error function: a quotient of polynomials in x², error below 6e-7.
+/// The error function as a quotient of polynomials in x², with an absolute error below 6e-7.
 #[inline(always)]
 pub fn erf(x: f32) -> f32 {
     let x = x.clamp(-4.0, 4.0);
     let square = x * x;
-    let mut over = -2.726_142_3e-10;
-    over = over * square + 2.770_681_4e-8;
-    over = over * square - 2.101_024e-6;
-    over = over * square - 5.692_506_4e-5;
-    over = over * square - 7.349_906_3e-4;
-    over = over * square - 2.954_6e-3;
-    over = over * square - 1.609_603_3e-2;
-    let mut under = -1.456_607_2e-5;
-    under = under * square - 2.133_740_6e-4;
-    under = under * square - 1.682_827e-3;
-    under = under * square - 7.373_329e-3;
-    under = under * square - 1.426_473_9e-2;
-    x * over / under
+    let mut numerator = -2.726_142_3e-10;
+    numerator = numerator * square + 2.770_681_4e-8;
+    numerator = numerator * square - 2.101_024e-6;
+    numerator = numerator * square - 5.692_506_4e-5;
+    numerator = numerator * square - 7.349_906_3e-4;
+    numerator = numerator * square - 2.954_6e-3;
+    numerator = numerator * square - 1.609_603_3e-2;
+    let mut denominator = -1.456_607_2e-5;
+    denominator = denominator * square - 2.133_740_6e-4;
+    denominator = denominator * square - 1.682_827e-3;
+    denominator = denominator * square - 7.373_329e-3;
+    denominator = denominator * square - 1.426_473_9e-2;
+    x * numerator / denominator
 }
 
-/// 1 / (1 + e^-x).
+/// `1 / (1 + e^-x)`.
 #[inline(always)]
 pub fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + exp(-x))
 }
 
-/// The hyperbolic tangent, absolute error below 6e-7.
+/// The hyperbolic tangent, with an absolute error below 6e-7.
 #[inline(always)]
 pub fn tanh(x: f32) -> f32 {
     1.0 - 2.0 / (exp(2.0 * x) + 1.0)
 }
 
-/// An even draw from the 32-bit numbers for a place under a seed.
+/// A pseudo-random integer for an index under a seed, uniform over all 32-bit values.
 #[inline(always)]
-fn draw(seed: u32, place: u32) -> u32 {
-    let mut bits = place.wrapping_mul(0x9e37_79b9) ^ seed;
+fn hash(seed: u32, index: u32) -> u32 {
+    let mut bits = index.wrapping_mul(0x9e37_79b9) ^ seed;
     bits = (bits ^ (bits >> 16)).wrapping_mul(0x7feb_352d);
     bits = (bits ^ (bits >> 15)).wrapping_mul(0x846c_a68b);
     bits ^ (bits >> 16)
 }
 
-/// Dropout as a function of place: the same in the forward and the backward pass, nothing to keep.
+/// A dropout mask that is computed from a seed and the index of a value, and so never stored: the backward pass computes
+/// the same mask again.
+///
+/// ```text
+/// mask[i] = 0                      with the given probability
+///         = 1 / (1 - probability)  otherwise
+/// ```
 #[derive(Debug, Clone, Copy)]
-pub struct Dropout {
+pub struct DropoutMask {
     threshold: u32,
     scale: f32,
     seed: u32,
 }
 
-impl Dropout {
-    /// Drops with this probability; each `site` of a model drops its own places.
-    pub fn new(probability: f64, seed: u32, site: u32) -> Self {
+impl DropoutMask {
+    /// A mask that drops values with this probability. Each `stream` of a seed gives an independent mask.
+    pub fn new(probability: f64, seed: u32, stream: u32) -> Self {
         Self {
             threshold: (probability * 4_294_967_296.0) as u32,
             scale: (1.0 / (1.0 - probability)) as f32,
-            seed: draw(seed, site),
+            seed: hash(seed, stream),
         }
     }
 
-    /// The factor of a place: 0, or what makes up for the others.
+    /// Multiplies values by their mask; the first of them has index `first`.
+    pub fn apply(self, values: &mut [f32], first: usize) {
+        if self.threshold > 0 {
+            apply_mask(values, self, first);
+        }
+    }
+
     #[inline(always)]
-    fn factor(self, place: usize) -> f32 {
-        let keep = draw(self.seed, place as u32) >= self.threshold;
-        if keep { self.scale } else { 0.0 }
-    }
-
-    fn none(self) -> bool {
-        self.threshold == 0
-    }
-}
-
-/// Multiplies values, the first of which stands at `place`, by their factors.
-pub fn dropout(values: &mut [f32], dropout: Dropout, place: usize) {
-    if !dropout.none() {
-        drop_places(values, dropout, place);
+    fn factor(self, index: usize) -> f32 {
+        let is_kept = hash(self.seed, index as u32) >= self.threshold;
+        if is_kept { self.scale } else { 0.0 }
     }
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+fma"))]
-fn drop_places(values: &mut [f32], dropout: Dropout, place: usize) {
+fn apply_mask(values: &mut [f32], mask: DropoutMask, first: usize) {
     for (index, value) in values.iter_mut().enumerate() {
-        *value *= dropout.factor(place + index);
+        *value *= mask.factor(first + index);
     }
 }
 
-/// Adds a row to each row.
+/// Adds `row` to each row.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+fma"))]
-pub fn add_row(rows: &mut [f32], row: &[f32]) {
+pub fn add_to_rows(rows: &mut [f32], row: &[f32]) {
     for values in rows.chunks_exact_mut(row.len()) {
         for (value, addend) in values.iter_mut().zip(row) {
             *value += addend;
@@ -119,7 +120,7 @@ pub fn add_row(rows: &mut [f32], row: &[f32]) {
     }
 }
 
-/// Adds numbers to numbers.
+/// `values += addends`, element by element.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+fma"))]
 pub fn add(values: &mut [f32], addends: &[f32]) {
     for (value, addend) in values.iter_mut().zip(addends) {
@@ -127,7 +128,7 @@ pub fn add(values: &mut [f32], addends: &[f32]) {
     }
 }
 
-/// GELU of rows plus a bias, in place.
+/// `gelu(rows + bias)` in place, with `gelu(x) = x Φ(x)` and `Φ(x) = (1 + erf(x / √2)) / 2`.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+fma"))]
 pub fn bias_gelu(rows: &mut [f32], bias: &[f32]) {
     for values in rows.chunks_exact_mut(bias.len()) {
@@ -138,25 +139,25 @@ pub fn bias_gelu(rows: &mut [f32], bias: &[f32]) {
     }
 }
 
-/// The same, and its slope beside it.
+/// [`bias_gelu`], and the derivative `Φ(x) + x φ(x)` with `φ(x) = e^(-x²/2) / √(2π)`.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+fma"))]
-pub fn bias_gelu_slope(rows: &mut [f32], slopes: &mut [f32], bias: &[f32]) {
+pub fn bias_gelu_with_derivative(rows: &mut [f32], derivatives: &mut [f32], bias: &[f32]) {
     const DENSITY: f32 = 0.398_942_3; // 1 / √(2π)
     let width = bias.len();
-    for (values, slopes) in rows
+    for (values, derivatives) in rows
         .chunks_exact_mut(width)
-        .zip(slopes.chunks_exact_mut(width))
+        .zip(derivatives.chunks_exact_mut(width))
     {
-        for ((value, slope), bias) in values.iter_mut().zip(slopes).zip(bias) {
+        for ((value, derivative), bias) in values.iter_mut().zip(derivatives).zip(bias) {
             let x = *value + bias;
-            let below = 0.5 + 0.5 * erf(x * std::f32::consts::FRAC_1_SQRT_2);
-            *value = x * below;
-            *slope = below + x * DENSITY * exp(-0.5 * x * x);
+            let cumulative = 0.5 + 0.5 * erf(x * std::f32::consts::FRAC_1_SQRT_2);
+            *value = x * cumulative;
+            *derivative = cumulative + x * DENSITY * exp(-0.5 * x * x);
         }
     }
 }
 
-/// Softmax of one row, in place.
+/// Softmax of one row in place: `p = e^(x - max x) / Σ e^(x - max x)`.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+fma"))]
 pub fn softmax(row: &mut [f32]) {
     let mut largest = [f32::NEG_INFINITY; 16];
@@ -166,8 +167,8 @@ pub fn softmax(row: &mut [f32]) {
             *largest = if *value > *largest { *value } else { *largest };
         }
     }
-    let rest = chunks.remainder().iter().chain(&largest);
-    let largest = rest.fold(f32::NEG_INFINITY, |most, value| most.max(*value));
+    let remainder = chunks.remainder().iter().chain(&largest);
+    let largest = remainder.fold(f32::NEG_INFINITY, |largest, value| largest.max(*value));
     for value in row.iter_mut() {
         *value = exp(*value - largest);
     }
@@ -177,16 +178,16 @@ pub fn softmax(row: &mut [f32]) {
     }
 }
 
-/// The gradient before a softmax from that after it, in place: p ⊙ (g − p·g), times `scale`.
+/// The backward pass of `p = softmax(scale · x)`, in place: `dx = scale · p ⊙ (dp - Σ p dp)`.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+fma"))]
-pub fn softmax_back(gradient: &mut [f32], weights: &[f32], scale: f32) {
-    let common = dot(gradient, weights);
-    for (gradient, weight) in gradient.iter_mut().zip(weights) {
-        *gradient = scale * weight * (*gradient - common);
+pub fn softmax_backward(gradient: &mut [f32], probabilities: &[f32], scale: f32) {
+    let mean = dot(gradient, probabilities);
+    for (gradient, probability) in gradient.iter_mut().zip(probabilities) {
+        *gradient = scale * probability * (*gradient - mean);
     }
 }
 
-/// Multiplies numbers by numbers.
+/// `values *= factors`, element by element.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+fma"))]
 pub fn multiply(values: &mut [f32], factors: &[f32]) {
     for (value, factor) in values.iter_mut().zip(factors) {
@@ -194,7 +195,7 @@ pub fn multiply(values: &mut [f32], factors: &[f32]) {
     }
 }
 
-/// The sum in sixteen lanes.
+/// The sum of all values, accumulated in sixteen lanes.
 #[inline(always)]
 pub fn sum(values: &[f32]) -> f32 {
     let mut lanes = [0f32; 16];
@@ -204,24 +205,24 @@ pub fn sum(values: &[f32]) -> f32 {
             *lane += value;
         }
     }
-    let rest: f32 = chunks.remainder().iter().sum();
-    lanes.iter().sum::<f32>() + rest
+    let remainder: f32 = chunks.remainder().iter().sum();
+    lanes.iter().sum::<f32>() + remainder
 }
 
-/// The inner product in sixteen lanes.
+/// The inner product, accumulated in sixteen lanes.
 #[inline(always)]
-pub fn dot(one: &[f32], other: &[f32]) -> f32 {
+pub fn dot(left: &[f32], right: &[f32]) -> f32 {
     let mut lanes = [0f32; 16];
-    let (mut ones, mut others) = (one.chunks_exact(16), other.chunks_exact(16));
-    for (one, other) in (&mut ones).zip(&mut others) {
-        for ((lane, one), other) in lanes.iter_mut().zip(one).zip(other) {
-            *lane += one * other;
+    let (mut lefts, mut rights) = (left.chunks_exact(16), right.chunks_exact(16));
+    for (left, right) in (&mut lefts).zip(&mut rights) {
+        for ((lane, left), right) in lanes.iter_mut().zip(left).zip(right) {
+            *lane += left * right;
         }
     }
-    let rest: f32 = (ones.remainder().iter().zip(others.remainder()))
-        .map(|(one, other)| one * other)
+    let remainder: f32 = (lefts.remainder().iter().zip(rights.remainder()))
+        .map(|(left, right)| left * right)
         .sum();
-    lanes.iter().sum::<f32>() + rest
+    lanes.iter().sum::<f32>() + remainder
 }
 
 #[cfg(test)]
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_are_close_to_exact() {
+    fn functions_are_close_to_exact_values() {
         for x in range() {
             let exact = f64::from(x).exp();
             assert!((f64::from(exp(x)) - exact).abs() < 3e-7 * exact, "exp {x}");
@@ -243,34 +244,34 @@ mod tests {
             assert!((f64::from(tanh(x)) - exact).abs() < 3e-7, "tanh {x}");
         }
         assert!(exp(-1e9) < 1e-37);
-        // The integral of the bell curve by the trapezoid rule, from 0 up.
+        // The integral of the Gaussian from 0 up, by the trapezoidal rule.
         let (mut exact, step) = (0.0f64, 1e-4f64);
-        let bell = |x: f64| 2.0 / std::f64::consts::PI.sqrt() * (-x * x).exp();
+        let gaussian = |x: f64| 2.0 / std::f64::consts::PI.sqrt() * (-x * x).exp();
         for index in 0..60_000 {
             let x = f64::from(index) * step;
             assert!((f64::from(erf(x as f32)) - exact).abs() < 6e-7, "erf {x}");
             assert_eq!(erf(-x as f32), -erf(x as f32));
-            exact += step * 0.5 * (bell(x) + bell(x + step));
+            exact += step * 0.5 * (gaussian(x) + gaussian(x + step));
         }
     }
 
     #[test]
-    fn dropout_drops_its_share_and_the_same_places_again() {
-        let rule = Dropout::new(0.1, 7, 3);
+    fn a_dropout_mask_drops_its_share_and_can_be_computed_again() {
+        let mask = DropoutMask::new(0.1, 7, 3);
         let mut values = vec![1.0f32; 100_000];
-        dropout(&mut values, rule, 0);
+        mask.apply(&mut values, 0);
         let dropped = values.iter().filter(|value| **value == 0.0).count();
         assert!((9_700..10_300).contains(&dropped), "{dropped}");
         let mut again = vec![1.0f32; 1000];
-        dropout(&mut again, rule, 5000);
+        mask.apply(&mut again, 5000);
         assert_eq!(again, values[5000..6000]);
         let mut other = vec![1.0f32; 1000];
-        dropout(&mut other, Dropout::new(0.1, 7, 4), 5000);
+        DropoutMask::new(0.1, 7, 4).apply(&mut other, 5000);
         assert_ne!(again, other);
     }
 
     #[test]
-    fn softmax_and_its_gradient_are_right() {
+    fn softmax_and_its_backward_pass_follow_the_formulas() {
         for length in [1, 3, 16, 37] {
             let scores: Vec<f32> = (0..length).map(|i| (i as f32 * 1.7).sin() * 3.0).collect();
             let mut found = scores.clone();
@@ -279,13 +280,13 @@ mod tests {
             for (found, score) in found.iter().zip(&scores) {
                 assert!((f64::from(*found) - f64::from(*score).exp() / total).abs() < 1e-6);
             }
-            let above: Vec<f32> = (0..length).map(|i| (i as f32).cos()).collect();
-            let mut back = above.clone();
-            softmax_back(&mut back, &found, 0.5);
-            let common: f32 = above.iter().zip(&found).map(|(g, p)| g * p).sum();
+            let grad_output: Vec<f32> = (0..length).map(|i| (i as f32).cos()).collect();
+            let mut grad_input = grad_output.clone();
+            softmax_backward(&mut grad_input, &found, 0.5);
+            let mean: f32 = grad_output.iter().zip(&found).map(|(g, p)| g * p).sum();
             for index in 0..length {
-                let exact = 0.5 * found[index] * (above[index] - common);
-                assert!((back[index] - exact).abs() < 1e-6);
+                let exact = 0.5 * found[index] * (grad_output[index] - mean);
+                assert!((grad_input[index] - exact).abs() < 1e-6);
             }
         }
     }

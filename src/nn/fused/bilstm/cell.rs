@@ -1,14 +1,33 @@
-//! The cell of an LSTM over many rows, forward and backward.
+//! The LSTM cell over many rows, forward and backward.
+//!
+//! ```text
+//! forward:   i = σ(aᵢ),   f = σ(a_f),   g = tanh(a_g),   o = σ(a_o)
+//!            c′ = f ⊙ c + i ⊙ g
+//!            h′ = o ⊙ tanh(c′)
+//! backward:  d = dc′ + dh′ ⊙ o ⊙ (1 - tanh²(c′))
+//!            daᵢ  = d ⊙ g ⊙ i ⊙ (1 - i)
+//!            da_f = d ⊙ c ⊙ f ⊙ (1 - f)
+//!            da_g = d ⊙ i ⊙ (1 - g²)
+//!            da_o = dh′ ⊙ tanh(c′) ⊙ o ⊙ (1 - o)
+//!            dc   = d ⊙ f
+//! ```
+//!
+//! `a` are the gates before their activations, `c` and `h` cell and state of the previous step, `c′` and `h′` those of
+//! this step. At the first step `c` is 0, given as an empty slice.
+//!
+//! # Shapes
+//! - a, da: `[rows, 4 · hidden]` in the order input, forget, cell candidate, output
+//! - c, c′, h′: `[rows, hidden]`
 
 use multiversion::multiversion;
 
 use crate::nn::fused::math::{sigmoid, tanh};
 
-/// Gates before their functions to gates after them, cells and states. Without cells before, these are 0.
+/// Replaces the gates `a` by their activations, and writes `cells` c′ and `states` h′.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+fma"))]
-pub(super) fn cell(
+pub(super) fn cell_forward(
     gates: &mut [f32],
-    before: &[f32],
+    previous_cells: &[f32],
     cells: &mut [f32],
     states: &mut [f32],
     hidden: usize,
@@ -20,23 +39,23 @@ pub(super) fn cell(
     for (index, ((gates, cells), states)) in rows.enumerate() {
         let (input, rest) = gates.split_at_mut(hidden);
         let (forget, rest) = rest.split_at_mut(hidden);
-        let (new, output) = rest.split_at_mut(hidden);
+        let (candidate, output) = rest.split_at_mut(hidden);
         for value in input.iter_mut().chain(forget.iter_mut()) {
             *value = sigmoid(*value);
         }
-        for value in new.iter_mut() {
+        for value in candidate.iter_mut() {
             *value = tanh(*value);
         }
         for value in output.iter_mut() {
             *value = sigmoid(*value);
         }
-        for ((cell, input), new) in cells.iter_mut().zip(&*input).zip(&*new) {
-            *cell = input * new;
+        for ((cell, input), candidate) in cells.iter_mut().zip(&*input).zip(&*candidate) {
+            *cell = input * candidate;
         }
-        if !before.is_empty() {
-            let before = &before[index * hidden..][..hidden];
-            for ((cell, forget), before) in cells.iter_mut().zip(&*forget).zip(before) {
-                *cell += forget * before;
+        if !previous_cells.is_empty() {
+            let previous = &previous_cells[index * hidden..][..hidden];
+            for ((cell, forget), previous) in cells.iter_mut().zip(&*forget).zip(previous) {
+                *cell += forget * previous;
             }
         }
         for ((state, output), cell) in states.iter_mut().zip(&*output).zip(&*cells) {
@@ -45,49 +64,51 @@ pub(super) fn cell(
     }
 }
 
-/// Gradients of the gates before their functions, and of the cells before.
+/// Writes `grad_gates` da and `grad_previous_cells` dc. `gates` are the activations i, f, g, o.
 #[allow(clippy::too_many_arguments)]
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+fma"))]
-pub(super) fn cell_back(
+pub(super) fn cell_backward(
     gates: &[f32],
     cells: &[f32],
-    before: &[f32],
-    state_gradients: &[f32],
-    cell_gradients: &[f32],
-    gate_gradients: &mut [f32],
-    before_gradients: &mut [f32],
+    previous_cells: &[f32],
+    grad_states: &[f32],
+    grad_cells: &[f32],
+    grad_gates: &mut [f32],
+    grad_previous_cells: &mut [f32],
     hidden: usize,
 ) {
-    for (row, found) in gate_gradients.chunks_exact_mut(4 * hidden).enumerate() {
+    for (row, grad_gates) in grad_gates.chunks_exact_mut(4 * hidden).enumerate() {
         let gates = &gates[row * 4 * hidden..][..4 * hidden];
-        let own = row * hidden..(row + 1) * hidden;
-        let (cells, states) = (&cells[own.clone()], &state_gradients[own.clone()]);
-        let above = &cell_gradients[own.clone()];
+        let range = row * hidden..(row + 1) * hidden;
+        let cells = &cells[range.clone()];
+        let grad_states = &grad_states[range.clone()];
+        let grad_cells = &grad_cells[range.clone()];
         let (inputs, rest) = gates.split_at(hidden);
         let (forgets, rest) = rest.split_at(hidden);
-        let (news, outputs) = rest.split_at(hidden);
-        let (to_input, rest) = found.split_at_mut(hidden);
-        let (to_forget, rest) = rest.split_at_mut(hidden);
-        let (to_new, to_output) = rest.split_at_mut(hidden);
+        let (candidates, outputs) = rest.split_at(hidden);
+        let (grad_input, rest) = grad_gates.split_at_mut(hidden);
+        let (grad_forget, rest) = rest.split_at_mut(hidden);
+        let (grad_candidate, grad_output) = rest.split_at_mut(hidden);
         for unit in 0..hidden {
-            let (input, new, output) = (inputs[unit], news[unit], outputs[unit]);
-            let bent = tanh(cells[unit]);
-            let cell = above[unit] + states[unit] * output * (1.0 - bent * bent);
-            to_output[unit] = states[unit] * bent * output * (1.0 - output);
-            to_input[unit] = cell * new * input * (1.0 - input);
-            to_new[unit] = cell * input * (1.0 - new * new);
-            to_forget[unit] = cell; // finished below, where there is a cell before
+            let (input, candidate, output) = (inputs[unit], candidates[unit], outputs[unit]);
+            let tanh_cell = tanh(cells[unit]);
+            let grad_cell =
+                grad_cells[unit] + grad_states[unit] * output * (1.0 - tanh_cell * tanh_cell);
+            grad_output[unit] = grad_states[unit] * tanh_cell * output * (1.0 - output);
+            grad_input[unit] = grad_cell * candidate * input * (1.0 - input);
+            grad_candidate[unit] = grad_cell * input * (1.0 - candidate * candidate);
+            grad_forget[unit] = grad_cell; // holds d until the loop below
         }
-        if before.is_empty() {
-            to_forget.fill(0.0);
+        if previous_cells.is_empty() {
+            grad_forget.fill(0.0);
             continue;
         }
-        let before = &before[own.clone()];
-        let before_gradients = &mut before_gradients[own];
+        let previous_cells = &previous_cells[range.clone()];
+        let grad_previous_cells = &mut grad_previous_cells[range];
         for unit in 0..hidden {
-            let (cell, forget) = (to_forget[unit], forgets[unit]);
-            before_gradients[unit] = cell * forget;
-            to_forget[unit] = cell * before[unit] * forget * (1.0 - forget);
+            let (grad_cell, forget) = (grad_forget[unit], forgets[unit]);
+            grad_previous_cells[unit] = grad_cell * forget;
+            grad_forget[unit] = grad_cell * previous_cells[unit] * forget * (1.0 - forget);
         }
     }
 }

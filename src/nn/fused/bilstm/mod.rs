@@ -1,22 +1,28 @@
-//! A bidirectional LSTM over sequences of different lengths, both directions at once in two threads.
+//! A bidirectional LSTM over sequences of different lengths, each direction on a thread of its own.
 //!
-//! Rows are put in order of time, the longest sequences first, so that each step is one product over the sequences that
-//! are still going. The backward direction reads every sequence from its last real step.
+//! Rows are sorted by time step, within a step by length with the longest sequence first, so that each step is one matrix
+//! product over the sequences that have not ended. The backward direction starts at the last real step of each sequence.
 
 mod cell;
 
 use std::sync::Arc;
 
 use burn::tensor::Tensor;
-use cell::{cell, cell_back};
+use cell::{cell_backward, cell_forward};
 
+use super::layer_norm::column_sums;
 use super::math;
-use super::norm::column_sums;
-use super::product::{View, product, product_alone};
-use super::{Kernel, apply};
+use super::matmul::{MatrixView, matmul, matmul_single_threaded};
+use super::{Kernel, LinearParams, apply};
 
-/// [batch, steps, input] to [batch, steps, 2 · hidden] with an input weight [input, 2 · 4 · hidden], its bias, and a
-/// recurrent weight [2, hidden, 4 · hidden].
+/// Applies a bidirectional LSTM; steps past the end of a sequence are 0 in the output.
+///
+/// # Shapes
+/// - input: `[batch, steps, width]`
+/// - weight: `[width, 2 · 4 · hidden]`, the input's share of the gates of both directions
+/// - bias: `[2 · 4 · hidden]`
+/// - recurrent: `[2, hidden, 4 · hidden]`
+/// - output: `[batch, steps, 2 · hidden]`, the forward direction's states first
 pub fn bilstm(
     input: Tensor<3>,
     weight: Tensor<2>,
@@ -26,34 +32,88 @@ pub fn bilstm(
 ) -> Tensor<3> {
     let [batch, steps, width] = input.dims();
     let [_, hidden, _] = recurrent.dims();
-    let kernel = BiLstm {
-        order: Arc::new(Order::new(lengths, steps)),
+    let kernel = BiLstmKernel {
+        order: Arc::new(TimeOrder::new(lengths, steps)),
         rows: batch * steps,
         width,
         hidden,
     };
-    let inputs = [input.into(), weight.into(), bias.into(), recurrent.into()];
-    apply(kernel, inputs, [batch, steps, 2 * hidden])
+    let inputs = BiLstmInputs {
+        input: input.into(),
+        projection: LinearParams {
+            weight: weight.into(),
+            bias: bias.into(),
+        },
+        recurrent: recurrent.into(),
+    };
+    apply(kernel, inputs.into_array(), [batch, steps, 2 * hidden])
 }
 
+/// The kernel of [`bilstm`].
+///
+/// For each direction, with `W`, `b` and `U` its parts of weight, bias and recurrent weight, and `t` the step in the
+/// direction of reading:
+///
+/// ```text
+/// forward:   aₜ = xₜ·W + b + hₜ₋₁·U,   h₋₁ = c₋₁ = 0
+///            cₜ, hₜ = cell(aₜ, cₜ₋₁)
+/// backward, from the last step to the first:
+///            daₜ, dcₜ₋₁ = the cell's backward pass of dhₜ, dcₜ
+///            dhₜ₋₁ += daₜ·Uᵀ
+///            then dx = da·Wᵀ,   dW = xᵀ·da,   db = Σ rows da,   dU = Σₜ hₜ₋₁ᵀ·daₜ
+/// ```
+///
+/// The cell's formulas are given in `cell.rs`. The gradient of the input is the sum of those of both directions.
+///
+/// # Shapes
+/// - x: `[rows, width]`, the real rows of the input in time order
+/// - a: `[rows, 4 · hidden]`; c, h: `[rows, hidden]`
+/// - W: `[width, 4 · hidden]`; b: `[4 · hidden]`; U: `[hidden, 4 · hidden]`
 #[derive(Debug, Clone)]
-struct BiLstm {
-    order: Arc<Order>,
+struct BiLstmKernel {
+    order: Arc<TimeOrder>,
+    /// Rows of the input with padding.
     rows: usize,
     width: usize,
     hidden: usize,
 }
 
-/// Which padded row each row in order of time is.
+/// The inputs of the kernel, or their gradients.
+#[derive(Clone, Copy)]
+struct BiLstmInputs<T> {
+    input: T,
+    /// From the input to the gates of both directions.
+    projection: LinearParams<T>,
+    recurrent: T,
+}
+
+const INPUTS: usize = 4;
+
+impl<T> BiLstmInputs<T> {
+    fn from_array([input, weight, bias, recurrent]: [T; INPUTS]) -> Self {
+        Self {
+            input,
+            projection: LinearParams { weight, bias },
+            recurrent,
+        }
+    }
+
+    fn into_array(self) -> [T; INPUTS] {
+        let LinearParams { weight, bias } = self.projection;
+        [self.input, weight, bias, self.recurrent]
+    }
+}
+
+/// The real rows of a padded batch in time order: all rows of step 0, then all of step 1, and so on.
 #[derive(Debug)]
-struct Order {
-    /// For each direction: rows of step 0, then of step 1, …
+struct TimeOrder {
+    /// For each direction, the index in the padded batch of each row in time order.
     rows: [Vec<usize>; 2],
-    /// Where each step's rows start, and the end.
+    /// Where the rows of each step start in time order, and the end of the last.
     starts: Vec<usize>,
 }
 
-impl Order {
+impl TimeOrder {
     fn new(lengths: &[usize], steps: usize) -> Self {
         let mut longest_first: Vec<usize> = (0..lengths.len()).collect();
         longest_first.sort_by_key(|sequence| std::cmp::Reverse(lengths[*sequence]));
@@ -71,249 +131,307 @@ impl Order {
         Self { rows, starts }
     }
 
-    /// The steps from first to last: their rows, and how many rows the step before has.
-    fn steps(&self) -> impl DoubleEndedIterator<Item = Step> + '_ {
-        self.starts.windows(2).enumerate().map(|(index, at)| Step {
-            start: at[0],
-            count: at[1] - at[0],
-            before: index.checked_sub(1).map(|index| self.starts[index]),
+    fn steps(&self) -> impl DoubleEndedIterator<Item = LstmStep> + '_ {
+        let windows = self.starts.windows(2).enumerate();
+        windows.map(|(index, range)| LstmStep {
+            start: range[0],
+            count: range[1] - range[0],
+            previous: index.checked_sub(1).map(|index| self.starts[index]),
         })
     }
 }
 
-struct Step {
+/// The rows of one time step.
+struct LstmStep {
+    /// Index of the first row in time order.
     start: usize,
+    /// Number of rows: sequences that have this step.
     count: usize,
-    /// Where the rows of the step before start; the first `count` of them go on.
-    before: Option<usize>,
+    /// Index of the first row of the previous step, of which the first `count` rows belong to the same sequences.
+    previous: Option<usize>,
 }
 
-/// What one direction remembers, in order of time.
+/// The values of one direction's forward pass which its backward pass needs, in time order.
 #[derive(Debug)]
-pub struct Direction {
-    /// Input, forget, cell and output gates after their functions: 4 · hidden a row.
+pub struct SavedDirection {
+    /// Activations of the input, forget, candidate and output gates: `[rows, 4 · hidden]`.
     gates: Vec<f32>,
+    /// `[rows, hidden]`.
     cells: Vec<f32>,
+    /// `[rows, hidden]`.
     states: Vec<f32>,
 }
 
-/// Gradients of one direction.
-struct Found {
+/// Gradients of one direction, that of the input in time order.
+struct DirectionGradients {
     input: Vec<f32>,
     weight: Vec<f32>,
     bias: Vec<f32>,
     recurrent: Vec<f32>,
 }
 
-fn gather(rows: &[f32], places: &[usize], stride: usize, first: usize, width: usize) -> Vec<f32> {
-    let mut found = Vec::with_capacity(places.len() * width);
-    for place in places {
-        found.extend_from_slice(&rows[place * stride + first..][..width]);
+/// Columns `first..first + width` of the rows with these indices; rows are `stride` values apart.
+fn gather_rows(
+    rows: &[f32],
+    indices: &[usize],
+    stride: usize,
+    first: usize,
+    width: usize,
+) -> Vec<f32> {
+    let mut gathered = Vec::with_capacity(indices.len() * width);
+    for index in indices {
+        gathered.extend_from_slice(&rows[index * stride + first..][..width]);
     }
-    found
+    gathered
 }
 
-impl BiLstm {
-    /// The part of the input weight that feeds a direction.
-    fn part(&self, direction: usize) -> View {
-        let gates = 4 * self.hidden;
-        View::part(0, direction * gates, [self.width, gates], 2 * gates)
+impl BiLstmKernel {
+    /// Width of the four gates of a direction.
+    fn gates(&self) -> usize {
+        4 * self.hidden
     }
 
-    fn walk(&self, inputs: &[&[f32]], direction: usize) -> Direction {
-        let (width, hidden) = (self.width, self.hidden);
-        let width_of_gates = 4 * hidden;
-        let places = &self.order.rows[direction];
-        let count = places.len();
-        let rows = gather(inputs[0], places, width, 0, width);
-        let bias = &inputs[2][direction * width_of_gates..][..width_of_gates];
+    /// W: the columns of the input weight that belong to a direction.
+    fn input_weight(&self, direction: usize) -> MatrixView {
+        let gates = self.gates();
+        MatrixView::block(0, direction * gates, [self.width, gates], 2 * gates)
+    }
+
+    /// U: a direction's part of the recurrent weight.
+    fn recurrent_weight<'a>(&self, recurrent: &'a [f32], direction: usize) -> &'a [f32] {
+        let size = self.hidden * self.gates();
+        &recurrent[direction * size..][..size]
+    }
+
+    fn forward_direction(&self, inputs: BiLstmInputs<&[f32]>, direction: usize) -> SavedDirection {
+        let (width, hidden, gate_width) = (self.width, self.hidden, self.gates());
+        let indices = &self.order.rows[direction];
+        let count = indices.len();
+        let rows = gather_rows(inputs.input, indices, width, 0, width);
+        let bias = &inputs.projection.bias[direction * gate_width..][..gate_width];
         let mut gates = bias.repeat(count);
-        product(
-            (&mut gates, View::new(count, width_of_gates)),
+        matmul(
+            (&mut gates, MatrixView::new(count, gate_width)),
             1.0,
-            (&rows, View::new(count, width)),
-            (inputs[1], self.part(direction)),
+            (&rows, MatrixView::new(count, width)),
+            (inputs.projection.weight, self.input_weight(direction)),
             1.0,
         );
-        let recurrent =
-            &inputs[3][direction * hidden * width_of_gates..][..hidden * width_of_gates];
+        let recurrent = self.recurrent_weight(inputs.recurrent, direction);
         let mut cells = vec![0f32; count * hidden];
         let mut states = vec![0f32; count * hidden];
         for step in self.order.steps() {
-            let own = step.start * width_of_gates..(step.start + step.count) * width_of_gates;
-            let gates = &mut gates[own];
-            let (old_cells, cells) = cells.split_at_mut(step.start * hidden);
-            let (old_states, states) = states.split_at_mut(step.start * hidden);
+            let gates = &mut gates[step.start * gate_width..(step.start + step.count) * gate_width];
+            let (earlier_cells, cells) = cells.split_at_mut(step.start * hidden);
+            let (earlier_states, states) = states.split_at_mut(step.start * hidden);
             let cells = &mut cells[..step.count * hidden];
             let states = &mut states[..step.count * hidden];
-            let mut before: &[f32] = &[];
-            if let Some(first) = step.before {
-                let old = View::part(first, 0, [step.count, hidden], hidden);
-                product_alone(
-                    (gates, View::new(step.count, width_of_gates)),
+            let mut previous_cells: &[f32] = &[];
+            if let Some(first) = step.previous {
+                matmul_single_threaded(
+                    (gates, MatrixView::new(step.count, gate_width)),
                     1.0,
-                    (old_states, old),
-                    (recurrent, View::new(hidden, width_of_gates)),
+                    (
+                        earlier_states,
+                        MatrixView::block(first, 0, [step.count, hidden], hidden),
+                    ),
+                    (recurrent, MatrixView::new(hidden, gate_width)),
                     1.0,
                 );
-                before = &old_cells[first * hidden..][..step.count * hidden];
+                previous_cells = &earlier_cells[first * hidden..][..step.count * hidden];
             }
-            cell(gates, before, cells, states, hidden);
+            cell_forward(gates, previous_cells, cells, states, hidden);
         }
-        Direction {
+        SavedDirection {
             gates,
             cells,
             states,
         }
     }
 
-    fn walk_back(
+    fn backward_direction(
         &self,
-        inputs: &[&[f32]],
-        saved: &Direction,
-        above: &[f32],
+        inputs: BiLstmInputs<&[f32]>,
+        saved: &SavedDirection,
+        grad_output: &[f32],
         direction: usize,
-    ) -> Found {
-        let (width, hidden) = (self.width, self.hidden);
-        let width_of_gates = 4 * hidden;
-        let places = &self.order.rows[direction];
-        let count = places.len();
-        let mut states = gather(above, places, 2 * hidden, direction * hidden, hidden);
-        let mut cells = vec![0f32; count * hidden];
-        let mut gates = vec![0f32; count * width_of_gates];
-        let recurrent =
-            &inputs[3][direction * hidden * width_of_gates..][..hidden * width_of_gates];
-        let turned = turn(recurrent, hidden);
+    ) -> DirectionGradients {
+        let (width, gate_width) = (self.width, self.gates());
+        let grad_gates = self.gate_gradients(inputs.recurrent, saved, grad_output, direction);
+        let indices = &self.order.rows[direction];
+        let count = indices.len();
+        let gates_view = MatrixView::new(count, gate_width);
+        let mut input = vec![0f32; count * width];
+        matmul(
+            (&mut input, MatrixView::new(count, width)),
+            0.0,
+            (&grad_gates, gates_view),
+            (
+                inputs.projection.weight,
+                self.input_weight(direction).transposed(),
+            ),
+            1.0,
+        );
+        let rows = gather_rows(inputs.input, indices, width, 0, width);
+        let mut weight = vec![0f32; width * gate_width];
+        matmul(
+            (&mut weight, MatrixView::new(width, gate_width)),
+            0.0,
+            (&rows, MatrixView::new(count, width).transposed()),
+            (&grad_gates, gates_view),
+            1.0,
+        );
+        DirectionGradients {
+            input,
+            weight,
+            bias: column_sums(&grad_gates, gate_width),
+            recurrent: self.recurrent_gradient(saved, &grad_gates),
+        }
+    }
+
+    /// da of all steps, from the last to the first: `[rows, 4 · hidden]` in time order.
+    fn gate_gradients(
+        &self,
+        recurrent: &[f32],
+        saved: &SavedDirection,
+        grad_output: &[f32],
+        direction: usize,
+    ) -> Vec<f32> {
+        let (hidden, gate_width) = (self.hidden, self.gates());
+        let indices = &self.order.rows[direction];
+        let count = indices.len();
+        let first_column = direction * hidden;
+        let mut grad_states = gather_rows(grad_output, indices, 2 * hidden, first_column, hidden);
+        let mut grad_cells = vec![0f32; count * hidden];
+        let mut grad_gates = vec![0f32; count * gate_width];
+        let recurrent_transposed = transposed(self.recurrent_weight(recurrent, direction), hidden);
         for step in self.order.steps().rev() {
-            let (first, end) = (step.start, step.start + step.count);
-            let before = step.before.map(|at| &saved.cells[at * hidden..]);
-            let (old_cells, own_cells) = cells.split_at_mut(first * hidden);
-            cell_back(
-                &saved.gates[first * width_of_gates..end * width_of_gates],
-                &saved.cells[first * hidden..end * hidden],
-                before.unwrap_or_default(),
-                &states[first * hidden..end * hidden],
-                &own_cells[..step.count * hidden],
-                &mut gates[first * width_of_gates..end * width_of_gates],
-                step.before.map_or(&mut [], |at| {
-                    &mut old_cells[at * hidden..][..step.count * hidden]
+            let (start, end) = (step.start, step.start + step.count);
+            let previous_cells = step.previous.map(|first| &saved.cells[first * hidden..]);
+            let (earlier_grad_cells, own_grad_cells) = grad_cells.split_at_mut(start * hidden);
+            cell_backward(
+                &saved.gates[start * gate_width..end * gate_width],
+                &saved.cells[start * hidden..end * hidden],
+                previous_cells.unwrap_or_default(),
+                &grad_states[start * hidden..end * hidden],
+                &own_grad_cells[..step.count * hidden],
+                &mut grad_gates[start * gate_width..end * gate_width],
+                step.previous.map_or(&mut [], |first| {
+                    &mut earlier_grad_cells[first * hidden..][..step.count * hidden]
                 }),
                 hidden,
             );
-            if let Some(at) = step.before {
-                product_alone(
-                    (&mut states, View::part(at, 0, [step.count, hidden], hidden)),
+            if let Some(first) = step.previous {
+                matmul_single_threaded(
+                    (
+                        &mut grad_states,
+                        MatrixView::block(first, 0, [step.count, hidden], hidden),
+                    ),
                     1.0,
                     (
-                        &gates,
-                        View::part(first, 0, [step.count, width_of_gates], width_of_gates),
+                        &grad_gates,
+                        MatrixView::block(start, 0, [step.count, gate_width], gate_width),
                     ),
-                    (&turned, View::new(width_of_gates, hidden)),
+                    (&recurrent_transposed, MatrixView::new(gate_width, hidden)),
                     1.0,
                 );
             }
         }
-        let square = [hidden, width_of_gates];
-        let mut found = Found {
-            input: vec![0f32; count * width],
-            weight: vec![0f32; width * width_of_gates],
-            bias: column_sums(&gates, width_of_gates),
-            recurrent: vec![0f32; hidden * width_of_gates],
-        };
-        let gates = (gates.as_slice(), View::new(count, width_of_gates));
-        product(
-            (&mut found.input, View::new(count, width)),
-            0.0,
-            gates,
-            (inputs[1], self.part(direction).turned()),
-            1.0,
-        );
-        let rows = gather(inputs[0], places, width, 0, width);
-        product(
-            (&mut found.weight, View::new(width, width_of_gates)),
-            0.0,
-            (&rows, View::new(count, width).turned()),
-            gates,
-            1.0,
-        );
-        // Each row of a later step with the state before it.
-        let mut old = Vec::with_capacity(count * hidden);
+        grad_gates
+    }
+
+    /// dU: the product of all states, except those of last steps, with the gate gradients of the steps after them.
+    fn recurrent_gradient(&self, saved: &SavedDirection, grad_gates: &[f32]) -> Vec<f32> {
+        let (hidden, gate_width) = (self.hidden, self.gates());
+        let count = grad_gates.len() / gate_width;
+        let mut previous_states = Vec::with_capacity(count * hidden);
         for step in self.order.steps() {
-            if let Some(at) = step.before {
-                old.extend_from_slice(&saved.states[at * hidden..][..step.count * hidden]);
+            if let Some(first) = step.previous {
+                let states = &saved.states[first * hidden..][..step.count * hidden];
+                previous_states.extend_from_slice(states);
             }
         }
-        let later = old.len() / hidden;
-        let gates = (
-            gates.0,
-            View::part(count - later, 0, [later, width_of_gates], width_of_gates),
-        );
+        let mut gradient = vec![0f32; hidden * gate_width];
+        let later = previous_states.len() / hidden;
         if later > 0 {
-            product(
-                (&mut found.recurrent, View::new(square[0], square[1])),
+            matmul(
+                (&mut gradient, MatrixView::new(hidden, gate_width)),
                 0.0,
-                (&old, View::new(later, hidden).turned()),
-                gates,
+                (
+                    &previous_states,
+                    MatrixView::new(later, hidden).transposed(),
+                ),
+                (
+                    grad_gates,
+                    MatrixView::block(count - later, 0, [later, gate_width], gate_width),
+                ),
                 1.0,
             );
         }
-        found
+        gradient
     }
 }
 
-/// [hidden, 4 · hidden] to [4 · hidden, hidden].
-fn turn(weight: &[f32], hidden: usize) -> Vec<f32> {
-    let width = weight.len() / hidden;
-    let each =
-        (0..width).flat_map(|column| (0..hidden).map(move |row| weight[row * width + column]));
-    each.collect()
+/// A matrix of `rows` rows, transposed in memory.
+fn transposed(matrix: &[f32], rows: usize) -> Vec<f32> {
+    let columns = matrix.len() / rows;
+    let values =
+        (0..columns).flat_map(|column| (0..rows).map(move |row| matrix[row * columns + column]));
+    values.collect()
 }
 
-impl Kernel for BiLstm {
-    type Saved = [Direction; 2];
+impl Kernel<INPUTS> for BiLstmKernel {
+    type Saved = [SavedDirection; 2];
 
-    fn forward(&self, inputs: &[&[f32]], keep: bool) -> (Vec<f32>, Option<Self::Saved>) {
-        let (forward, backward) = rayon::join(|| self.walk(inputs, 0), || self.walk(inputs, 1));
+    fn forward(&self, inputs: [&[f32]; INPUTS], save: bool) -> (Vec<f32>, Option<Self::Saved>) {
+        let inputs = BiLstmInputs::from_array(inputs);
+        let (forward, backward) = rayon::join(
+            || self.forward_direction(inputs, 0),
+            || self.forward_direction(inputs, 1),
+        );
         let both = [forward, backward];
         let hidden = self.hidden;
         let mut output = vec![0f32; self.rows * 2 * hidden];
-        for (direction, walked) in both.iter().enumerate() {
-            let rows = walked.states.chunks_exact(hidden);
-            for (place, state) in self.order.rows[direction].iter().zip(rows) {
-                let at = (place * 2 + direction) * hidden;
-                output[at..at + hidden].copy_from_slice(state);
+        for (direction, saved) in both.iter().enumerate() {
+            let states = saved.states.chunks_exact(hidden);
+            for (row, state) in self.order.rows[direction].iter().zip(states) {
+                let start = (row * 2 + direction) * hidden;
+                output[start..start + hidden].copy_from_slice(state);
             }
         }
-        (output, keep.then_some(both))
+        (output, save.then_some(both))
     }
 
     fn backward(
         &self,
-        inputs: &[&[f32]],
+        inputs: [&[f32]; INPUTS],
         saved: &Self::Saved,
-        gradient: &[f32],
-        _wanted: &[bool],
-    ) -> Vec<Option<Vec<f32>>> {
-        let back =
-            |direction: usize| self.walk_back(inputs, &saved[direction], gradient, direction);
-        let (forward, backward) = rayon::join(|| back(0), || back(1));
-        let both = [forward, backward];
-        let mut input = vec![0f32; inputs[0].len()];
-        for (direction, found) in both.iter().enumerate() {
-            let rows = found.input.chunks_exact(self.width);
-            for (place, row) in self.order.rows[direction].iter().zip(rows) {
-                math::add(&mut input[place * self.width..][..self.width], row);
+        grad_output: &[f32],
+        _needed: [bool; INPUTS],
+    ) -> [Option<Vec<f32>>; INPUTS] {
+        let inputs = BiLstmInputs::from_array(inputs);
+        let direction = |direction: usize| {
+            self.backward_direction(inputs, &saved[direction], grad_output, direction)
+        };
+        let (forward, backward) = rayon::join(|| direction(0), || direction(1));
+        let mut input = vec![0f32; inputs.input.len()];
+        for (indices, gradients) in self.order.rows.iter().zip([&forward, &backward]) {
+            let rows = gradients.input.chunks_exact(self.width);
+            for (index, row) in indices.iter().zip(rows) {
+                math::add(&mut input[index * self.width..][..self.width], row);
             }
         }
-        let gates = 4 * self.hidden;
-        let [one, other] = &both;
-        let pairs = (one.weight.chunks_exact(gates)).zip(other.weight.chunks_exact(gates));
-        let weight = pairs.flat_map(|(one, other)| one.iter().chain(other));
-        vec![
-            Some(input),
-            Some(weight.copied().collect()),
-            Some([one.bias.as_slice(), &other.bias].concat()),
-            Some([one.recurrent.as_slice(), &other.recurrent].concat()),
-        ]
+        let gates = self.gates();
+        let rows = (forward.weight.chunks_exact(gates)).zip(backward.weight.chunks_exact(gates));
+        let weight = rows.flat_map(|(forward, backward)| forward.iter().chain(backward));
+        let gradients = BiLstmInputs {
+            input,
+            projection: LinearParams {
+                weight: weight.copied().collect(),
+                bias: [forward.bias.as_slice(), &backward.bias].concat(),
+            },
+            recurrent: [forward.recurrent.as_slice(), &backward.recurrent].concat(),
+        };
+        gradients.into_array().map(Some)
     }
 }
