@@ -42,8 +42,8 @@ pub fn argmax(row: &[f32]) -> usize {
     )
 }
 
-/// The [`argmax`] class of each real word, sentence by sentence. `scores` are those of a tensor
-/// `[batch, words, classes]`; padding words are left out.
+/// The class with the highest score of each real word, sentence by sentence: see [`argmax`]. `scores` is
+/// `[batch, words, classes]` in row-major order; padding words are left out.
 pub fn argmax_words(
     scores: &[f32],
     words: usize,

@@ -21,3 +21,25 @@ pub fn cross_entropy(logits: Tensor<2>, gold: &[i32]) -> Tensor<1> {
         .mean()
         .neg()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nn::host::floats;
+    use burn::tensor::Device;
+
+    #[test]
+    fn cross_entropy_is_the_mean_over_rows() {
+        let device = Device::flex();
+        let logits = Tensor::<2>::from_floats([[0.0, 3f32.ln()], [5.0, 5.0]], &device);
+        let loss = floats(cross_entropy(logits, &[0, 1]));
+        let expected = (4f32.ln() + 2f32.ln()) / 2.0;
+        assert!((loss[0] - expected).abs() < 1e-6, "{loss:?} {expected}");
+    }
+
+    #[test]
+    fn cross_entropy_without_rows_is_zero() {
+        let logits = Tensor::<2>::zeros([0, 3], &Device::flex());
+        assert_eq!(floats(cross_entropy(logits, &[])), [0.0]);
+    }
+}

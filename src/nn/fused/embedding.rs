@@ -209,3 +209,23 @@ impl Kernel<INPUTS> for EmbeddingSum {
         gradients.into_array().map(Some)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nn::host::floats;
+    use burn::tensor::Device;
+
+    #[test]
+    fn gradients_of_rows_selected_twice_are_added() {
+        let device = Device::flex().autodiff();
+        let table = Tensor::<2>::from_floats([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], &device);
+        let table = table.require_grad();
+        let output = look_up(table.clone(), vec![2, 0, 2]);
+        assert_eq!(floats(output.clone()), [5.0, 6.0, 1.0, 2.0, 5.0, 6.0]);
+        let weights = Tensor::<2>::from_floats([[1.0, 2.0], [4.0, 8.0], [16.0, 32.0]], &device);
+        let gradients = (output * weights).sum().backward();
+        let expected = [4.0, 8.0, 0.0, 0.0, 17.0, 34.0];
+        assert_eq!(floats(table.grad(&gradients).unwrap()), expected);
+    }
+}

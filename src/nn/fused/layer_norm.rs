@@ -98,7 +98,7 @@ pub fn add_bias_dropout_residual<'a>(
     }
 }
 
-/// The backward pass of [`layer_norm`]: returns dγ and dβ, and turns `gradient` from dy into dx in place.
+/// The backward pass of [`layer_norm`]: returns dγ and dβ, and replaces dy in `gradient` by dx.
 pub fn layer_norm_backward(
     gradient: &mut [f32],
     gamma: &[f32],
@@ -120,7 +120,7 @@ pub fn layer_norm_backward(
     NormParams { gamma, beta }
 }
 
-/// `sums` are those of dγ, then those of dβ.
+/// Adds to `sums`, which holds dγ followed by dβ.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+fma"))]
 fn normalise_rows_backward(
     gradient: &mut [f32],

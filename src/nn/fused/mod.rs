@@ -64,7 +64,7 @@ pub fn runs_on(device: &Device) -> bool {
 ///
 /// Tensors are passed as their values in row-major order, always in the same order of inputs.
 pub trait Kernel<const N: usize>: Debug + Clone + Send + Sync + 'static {
-    /// Intermediate values of the forward pass which the backward pass needs beside the inputs.
+    /// Intermediate values of the forward pass which the backward pass needs in addition to the inputs.
     type Saved: Debug + Send + Sync + 'static;
 
     /// The output, and with `save` the values for the backward pass.

@@ -1,7 +1,7 @@
 //! Named groups of kernel inputs, generic over their representation.
 //!
-//! The same struct holds tensors on the way into a kernel (`T = KernelInput`), borrowed values inside it
-//! (`T = &[f32]`) and gradients on the way out (`T = Vec<f32>`).
+//! The same struct holds the tensors passed to a kernel (`T = KernelInput`), the values it reads (`T = &[f32]`) and the
+//! gradients it returns (`T = Vec<f32>`).
 
 use burn::nn::{LayerNorm, Linear};
 use burn::tensor::Tensor;

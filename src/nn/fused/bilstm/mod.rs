@@ -1,4 +1,4 @@
-//! A bidirectional LSTM over sequences of different lengths, each direction on a thread of its own.
+//! A bidirectional LSTM over sequences of different lengths; the two directions run in parallel.
 //!
 //! Rows are sorted by time step, within a step by length with the longest sequence first, so that each step is one matrix
 //! product over the sequences that have not ended. The backward direction starts at the last real step of each sequence.
@@ -63,7 +63,7 @@ pub fn bilstm(
 ///            then dx = da·Wᵀ,   dW = xᵀ·da,   db = Σ rows da,   dU = Σₜ hₜ₋₁ᵀ·daₜ
 /// ```
 ///
-/// The cell's formulas are given in `cell.rs`. The gradient of the input is the sum of those of both directions.
+/// The cell's formulas are given in `cell.rs`. The gradients of both directions are added up in that of the input.
 ///
 /// # Shapes
 /// - x: `[rows, width]`, the real rows of the input in time order
@@ -340,7 +340,7 @@ impl BiLstmKernel {
         grad_gates
     }
 
-    /// dU: the product of all states, except those of last steps, with the gate gradients of the steps after them.
+    /// dU: the product of the state before each step with the gate gradient of that step.
     fn recurrent_gradient(&self, saved: &SavedDirection, grad_gates: &[f32]) -> Vec<f32> {
         let (hidden, gate_width) = (self.hidden, self.gates());
         let count = grad_gates.len() / gate_width;

@@ -85,3 +85,49 @@ impl Conv3dGelu {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_layout_is_the_one_drawn() {
+        let layer = Conv3dGelu {
+            channels: 1,
+            depthwise: false,
+            planes: 1,
+            words: 3,
+            dilation: [1, 2, 2],
+            lengths: None,
+        };
+        assert_eq!(layer.row_stride(), 7);
+        assert_eq!(layer.origin(), 16);
+        assert_eq!(layer.tap_offsets(), [0, 2, 4, 14, 16, 18, 28, 30, 32]);
+        let cells = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0];
+        let padded = layer.pad(&cells, 3);
+        assert_eq!(padded.len(), 32 + LANES);
+        assert_eq!(padded[14..21], [0.0, 0.0, 1.0, 2.0, 3.0, 0.0, 0.0]);
+        assert_eq!(padded[21..28], [0.0, 0.0, 4.0, 5.0, 6.0, 0.0, 0.0]);
+        // The taps of output cell (1, 0), which has index 7.
+        let taps = layer.tap_offsets().map(|offset| padded[7 + offset]);
+        assert_eq!(taps, [0.0, 0.0, 0.0, 0.0, 4.0, 6.0, 0.0, 0.0, 0.0]);
+        let masked = layer.pad(&cells, 2);
+        assert_eq!(masked[21..28], [0.0, 0.0, 4.0, 5.0, 0.0, 0.0, 0.0]);
+        assert!(masked[28..].iter().all(|value| *value == 0.0));
+    }
+
+    #[test]
+    fn planes_outside_the_grid_are_skipped() {
+        let layer = Conv3dGelu {
+            channels: 1,
+            depthwise: false,
+            planes: 4,
+            words: 1,
+            dilation: [2, 1, 1],
+            lengths: None,
+        };
+        let input_planes = |plane| layer.input_planes(plane).collect::<Vec<_>>();
+        assert_eq!(input_planes(0), [(1, 0), (2, 2)]);
+        assert_eq!(input_planes(3), [(0, 1), (1, 3)]);
+    }
+}

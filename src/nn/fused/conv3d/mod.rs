@@ -130,8 +130,8 @@ impl Conv3dGelu {
         lengths.map_or(self.words, |lengths| lengths[sentence].min(self.words))
     }
 
-    /// The weights of each block of output channels, in the order in which `convolve` reads them. `flipped` are those of
-    /// the convolution that computes the gradient of the grid.
+    /// The weights of each block of output channels, in the order in which `convolve` reads them. With `flipped`, the
+    /// weights of the convolution that computes the gradient of the grid.
     fn pack_weights(&self, weight: &[f32], flipped: bool) -> Vec<Vec<f32>> {
         let first_channels = (0..self.channels).step_by(self.block());
         first_channels
@@ -149,16 +149,16 @@ impl Conv3dGelu {
             for other in 0..group {
                 for tap in 0..TAPS {
                     let position = kernel_plane * TAPS + tap;
-                    packed.extend((first..first + block).map(|own| {
-                        if own >= self.channels {
+                    packed.extend((first..first + block).map(|channel| {
+                        if channel >= self.channels {
                             return 0.0;
                         }
                         let (pair, position) = if !flipped {
-                            (own * group + other, position)
+                            (channel * group + other, position)
                         } else if self.depthwise {
-                            (own, kernel_len - 1 - position)
+                            (channel, kernel_len - 1 - position)
                         } else {
-                            (other * group + own, kernel_len - 1 - position)
+                            (other * group + channel, kernel_len - 1 - position)
                         };
                         weight[pair * kernel_len + position]
                     }));
@@ -380,7 +380,7 @@ impl Kernel<INPUTS> for Conv3dGelu {
         } else {
             grad_grid.chunks_exact_mut(sentence_len).collect()
         };
-        // Each sentence has its own sums, which are added in order below: the result does not depend on threads.
+        // Sums are taken per sentence and added in order below, so the result does not depend on the number of threads.
         let contributions: Vec<(Vec<f32>, Vec<f32>)> = sentences
             .into_par_iter()
             .enumerate()

@@ -293,7 +293,7 @@ struct AttentionGradients {
 }
 
 impl TransformerLayer {
-    /// Turns `gradient` from dz into dy.
+    /// Replaces dz in `gradient` by dy.
     fn feed_forward_backward(
         &self,
         params: &LayerParams<&[f32]>,
@@ -331,7 +331,7 @@ impl TransformerLayer {
         }
     }
 
-    /// Turns `gradient` from dy into dx.
+    /// Replaces dy in `gradient` by dx.
     fn attention_block_backward(
         &self,
         states: &[f32],
