@@ -1,24 +1,24 @@
-//! The one error type of the library. A data error carries file, line and column.
+//! The error type of the library. An error in a corpus file carries file, line and column.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// What every fallible function of the library returns.
+/// A result whose error is [`Error`] unless stated otherwise.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A place in a file; line and column count from 1, and 0 means "the file as a whole".
+/// A location in a file. Lines and columns count from 1; 0 means that no line or column applies.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Location {
     /// The file.
     pub file: PathBuf,
-    /// Its line, from 1; 0 when no line is meant.
+    /// Line number from 1; 0 for the file as a whole.
     pub line: usize,
-    /// The column in characters, from 1; 0 when no column is meant.
+    /// Column in characters, from 1; 0 for the line as a whole.
     pub column: usize,
 }
 
 impl Location {
-    /// A whole file.
+    /// The file as a whole.
     pub fn file(file: impl Into<PathBuf>) -> Self {
         Self::line(file, 0)
     }
@@ -52,29 +52,34 @@ impl fmt::Display for Location {
     }
 }
 
-/// Everything that can go wrong and is not a bug of ours. Messages name the thing and the remedy.
+/// All errors the library reports.
+///
+/// Messages name the file or setting at fault and the remedy. A cause, such as the operating system's error, is not part
+/// of the message but available from [`source`](std::error::Error::source); [`Error::chain`] joins both, as does
+/// `{:#}` of an `anyhow::Error`.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The operating system refused a file operation.
-    #[error("{path}: {said}", path = .path.display())]
+    /// A file operation failed.
+    #[error("cannot access {path}", path = .path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
-        said: std::io::Error,
+        /// The operating system's error.
+        #[source]
+        source: std::io::Error,
     },
-    /// A corpus file says something that cannot be meant.
-    #[error("{place}: {problem}")]
+    /// A corpus or prediction file has invalid content.
+    #[error("{location}: {problem}")]
     Data {
-        /// Where.
-        place: Location,
+        /// File, line and column.
+        location: Location,
         /// What is wrong, and what to do about it.
         problem: String,
     },
-    /// A recipe or a command-line value.
+    /// A recipe or a command-line value is invalid.
     #[error("{0}")]
     Config(String),
-    /// A pretrained encoder's folder.
+    /// A pretrained encoder cannot be loaded.
     #[error("encoder {path}: {problem}", path = .path.display())]
     Encoder {
         /// The folder or file.
@@ -82,10 +87,10 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
-    /// A device that this build or machine does not have.
+    /// A device is missing, not supported by this build, or failed.
     #[error("{0}")]
     Device(String),
-    /// A model bundle or a run folder.
+    /// A model folder or a run folder cannot be used.
     #[error("{path}: {problem}", path = .path.display())]
     ModelFolder {
         /// The folder or file.
@@ -93,32 +98,32 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
-    /// Training cannot go on.
+    /// Training cannot start or continue.
     #[error("{0}")]
     Training(String),
-    /// The user asked to stop; the run can be resumed.
+    /// The user interrupted the run, which can be resumed.
     #[error("{0}")]
     Interrupted(String),
 }
 
 impl Error {
-    /// An I/O error with the path it is about.
-    pub fn io(path: impl AsRef<Path>, said: std::io::Error) -> Self {
+    /// An I/O error and the path of the file or folder.
+    pub fn io(path: impl AsRef<Path>, source: std::io::Error) -> Self {
         Self::Io {
             path: path.as_ref().to_path_buf(),
-            said,
+            source,
         }
     }
 
-    /// A data error at a place.
-    pub fn data(place: Location, problem: impl Into<String>) -> Self {
+    /// An error in the content of a file.
+    pub fn data(location: Location, problem: impl Into<String>) -> Self {
         Self::Data {
-            place,
+            location,
             problem: problem.into(),
         }
     }
 
-    /// A bundle error for a path.
+    /// An error in a model folder or run folder.
     pub fn model_folder(path: impl AsRef<Path>, problem: impl Into<String>) -> Self {
         Self::ModelFolder {
             path: path.as_ref().to_path_buf(),
@@ -126,16 +131,27 @@ impl Error {
         }
     }
 
-    /// An encoder error for a path.
+    /// An error in a pretrained encoder's file or folder.
     pub fn encoder(path: impl AsRef<Path>, problem: impl Into<String>) -> Self {
         Self::Encoder {
             path: path.as_ref().to_path_buf(),
             problem: problem.into(),
         }
     }
+
+    /// The message followed by those of all causes, separated by `: `. For logs and for messages that quote this one.
+    pub fn chain(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            text += &format!(": {error}");
+            cause = error.source();
+        }
+        text
+    }
 }
 
-/// "did you mean ...?" for a misspelt name: the nearest of `known`, when one is near.
+/// The known name most similar to a misspelt one, for "did you mean ...?"; `None` when none is similar enough.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()
@@ -150,13 +166,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_print_what_is_known() {
+    fn locations_omit_line_and_column_when_unknown() {
         assert_eq!(Location::file("a.txt").to_string(), "a.txt");
         assert_eq!(Location::line("a.txt", 3).at(7).to_string(), "a.txt:3:7");
     }
 
     #[test]
-    fn nearest_only_suggests_what_is_near() {
+    fn io_errors_carry_their_cause() {
+        let error = Error::io("a.txt", std::io::Error::other("disk full"));
+        assert_eq!(error.to_string(), "cannot access a.txt");
+        assert_eq!(error.chain(), "cannot access a.txt: disk full");
+        let printed = format!("{:#}", anyhow::Error::from(error));
+        assert_eq!(printed, "cannot access a.txt: disk full");
+    }
+
+    #[test]
+    fn nearest_only_suggests_similar_names() {
         assert_eq!(nearest("epoch", ["epochs", "batch"]), Some("epochs"));
         assert_eq!(nearest("zebra", ["epochs", "batch"]), None);
     }

@@ -1,16 +1,16 @@
-//! Files that are whole or as they were, and their hashes.
+//! Atomic writing of files, and their SHA-256 hashes.
 
-use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::fs::File;
+use std::io::{BufWriter, Read, Write};
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
 
-/// Hash of a file, as lower-case hexadecimal digits.
+/// SHA-256 of a file's content, as lower-case hexadecimal digits.
 pub fn sha256(path: &Path) -> Result<String> {
-    let fail = |said| Error::io(path, said);
+    let fail = |source| Error::io(path, source);
     let mut file = File::open(path).map_err(fail)?;
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 16];
@@ -24,21 +24,61 @@ pub fn sha256(path: &Path) -> Result<String> {
     Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Writes a file in one go: a temporary file beside it takes its name once everything is on disk.
-pub fn replace(path: &Path, content: &[u8]) -> Result<()> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let partial = path.with_file_name(format!(".{name}.{}.partial", std::process::id()));
-    let written = File::create(&partial)
-        .and_then(|mut file| {
-            file.write_all(content)?;
-            file.sync_all()
-        })
-        .and_then(|()| fs::rename(&partial, path));
-    written.map_err(|said| {
-        // The first error is the one to report; the partial file may not even exist.
-        let _ = fs::remove_file(&partial);
-        Error::io(path, said)
+/// Writes a file atomically: it has either the new content or, after an error or a crash, the previous one.
+pub fn write_atomic(path: &Path, content: &[u8]) -> Result<()> {
+    write_atomic_with(path, |file| {
+        let written = file.write_all(content);
+        written.map_err(|source| Error::io(path, source))
     })
+}
+
+/// Like [`write_atomic`], for content that is produced by a closure. When the closure fails, the file stays as it was.
+///
+/// The content goes into a temporary file in the same folder, is flushed to disk, and then renamed to `path`.
+pub fn write_atomic_with<T>(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<&File>) -> Result<T>,
+) -> Result<T> {
+    let fail = |source| Error::io(path, source);
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let temporary = create_temporary(folder, &format!(".{name}.")).map_err(fail)?;
+    let mut writer = BufWriter::new(temporary.as_file());
+    let result = write(&mut writer)?;
+    writer.flush().map_err(fail)?;
+    drop(writer);
+    temporary.as_file().sync_all().map_err(fail)?;
+    temporary
+        .persist(path)
+        .map_err(|problem| fail(problem.error))?;
+    sync_folder(folder);
+    Ok(result)
+}
+
+/// A temporary file with the permissions of an ordinary new file; by default only its owner could read it.
+fn create_temporary(folder: &Path, prefix: &str) -> std::io::Result<tempfile::NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(prefix).suffix(".partial");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        // The process's umask is subtracted, as for `File::create`.
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    builder.tempfile_in(folder)
+}
+
+/// Makes a rename durable. Not every file system can flush a folder, and the file itself is complete, so errors are
+/// ignored.
+fn sync_folder(folder: &Path) {
+    if cfg!(unix)
+        && let Ok(folder) = File::open(folder)
+    {
+        let _ = folder.sync_all();
+    }
 }
 
 #[cfg(test)]
@@ -46,18 +86,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_replaced_or_left() {
+    fn a_file_is_replaced_or_left_as_it_was() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.txt");
-        replace(&path, b"one").unwrap();
-        replace(&path, b"abc").unwrap();
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        write_atomic(&path, b"one").unwrap();
+        write_atomic(&path, b"abc").unwrap();
         // The well-known digest of "abc".
-        assert!(
-            sha256(&path)
-                .unwrap()
-                .starts_with("ba7816bf8f01cfea414140de5dae2223")
-        );
-        assert!(replace(&folder.path().join("none/b.txt"), b"x").is_err());
+        let digest = "ba7816bf8f01cfea414140de5dae2223";
+        assert!(sha256(&path).unwrap().starts_with(digest));
+        let failed: Result<()> = write_atomic_with(&path, |file| {
+            file.write_all(b"half").unwrap();
+            Err(Error::Config("stop".into()))
+        });
+        assert!(failed.is_err());
+        assert!(sha256(&path).unwrap().starts_with(digest));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert!(write_atomic(&folder.path().join("none/b.txt"), b"x").is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn permissions_are_those_of_a_new_file() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let (atomic, plain) = (folder.path().join("a"), folder.path().join("b"));
+        write_atomic(&atomic, b"x").unwrap();
+        std::fs::write(&plain, b"x").unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode();
+        assert_eq!(mode(&atomic), mode(&plain));
     }
 }

@@ -1,23 +1,33 @@
-//! Sentences, words, spans, entities: what every other part of the house speaks about.
+//! Sentences, words, spans and entities: the data types shared by all modules.
 //!
-//! Spans count words and are half-open. Offsets into texts count characters (Unicode scalar values), as in
-//! JSON written by most annotation tools, never bytes.
+//! A [`Span`] is a half-open range of word indices. Offsets into a text count characters (Unicode scalar values, as in
+//! the JSON of most annotation tools), never bytes.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-/// Words `start..end` of a sentence.
+/// A half-open range `start..end` of word indices in a sentence.
+///
+/// ```
+/// use nerzoo::text::Span;
+///
+/// let outer = Span::new(0, 3);
+/// let inner = Span::new(1, 2);
+/// assert_eq!(outer.len(), 3);
+/// assert!(outer.contains(&inner) && !inner.contains(&outer));
+/// assert!(!outer.overlaps(&Span::new(3, 4)));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Span {
-    /// First word.
+    /// Index of the first word.
     pub start: usize,
-    /// One past the last word.
+    /// One past the index of the last word.
     pub end: usize,
 }
 
 impl Span {
-    /// Words `start..end`.
+    /// The span of the words `start..end`.
     pub fn new(start: usize, end: usize) -> Self {
         Self { start, end }
     }
@@ -27,12 +37,12 @@ impl Span {
         self.end.saturating_sub(self.start)
     }
 
-    /// True for a span without words; no entity is one.
+    /// True for a span without words. The span of an entity is never empty.
     pub fn is_empty(&self) -> bool {
         self.end <= self.start
     }
 
-    /// True when the two share a word.
+    /// True when the two spans share a word.
     pub fn overlaps(&self, other: &Span) -> bool {
         self.start < other.end && other.start < self.end
     }
@@ -43,28 +53,28 @@ impl Span {
     }
 }
 
-/// A word and where it stands in its sentence's text.
+/// A word and its character offsets in the text of its sentence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Word {
-    /// The word as written.
+    /// The word as it occurs in the text.
     pub text: String,
-    /// First character in the sentence's text.
+    /// Offset of the first character in the sentence's text.
     pub start: usize,
-    /// One past the last character.
+    /// One past the offset of the last character.
     pub end: usize,
 }
 
-/// A labelled span: gold, or a decision without its score.
+/// A span with an entity type: a gold annotation, or a prediction without its score.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Entity {
-    /// Which words.
+    /// The words of the entity.
     pub span: Span,
-    /// Its type.
+    /// The entity type, such as `PER`.
     pub label: String,
 }
 
 impl Entity {
-    /// Words `start..end` are a `label`.
+    /// An entity of type `label` over the words `start..end`.
     pub fn new(start: usize, end: usize, label: impl Into<String>) -> Self {
         Self {
             span: Span::new(start, end),
@@ -73,7 +83,7 @@ impl Entity {
     }
 }
 
-/// An entity a model found, with the model's confidence in it.
+/// A predicted entity with the model's confidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Mention {
     /// The entity.
@@ -82,40 +92,50 @@ pub struct Mention {
     pub score: f32,
 }
 
-/// A gold entity whose characters do not start and end on word borders, so no span of words equals it.
+/// A gold entity that does not start and end at word boundaries and therefore has no [`Span`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Misaligned {
-    /// First character.
+    /// Offset of the first character.
     pub start: usize,
-    /// One past the last character.
+    /// One past the offset of the last character.
     pub end: usize,
-    /// Its type.
+    /// The entity type.
     pub label: String,
 }
 
-/// One sentence (or short text) with what is known about it.
+/// A sentence (or short text) with its words and annotations.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sentence {
-    /// The text the words were cut from; where a corpus has only words, they are joined by single spaces.
+    /// The original text. For corpora that contain only words: the words joined by single spaces.
     pub text: String,
-    /// The words in order.
+    /// The words in text order.
     pub words: Vec<Word>,
-    /// Part-of-speech tag of each word, when the corpus has them.
+    /// Part-of-speech tag of each word, if the corpus has them.
     pub pos: Option<Vec<String>>,
-    /// The document this sentence belongs to, when known.
+    /// Name of the document the sentence belongs to, if known.
     pub document: Option<String>,
-    /// Words of the sentence before it in its document.
+    /// Context: words of the preceding sentence(s) of the document.
     pub left: Vec<String>,
-    /// Words of the sentence after it in its document.
+    /// Context: words of the following sentence(s) of the document.
     pub right: Vec<String>,
-    /// Gold entities; they may nest and overlap.
+    /// Gold entities, which may nest and overlap.
     pub entities: Vec<Entity>,
-    /// Gold entities that no span of words equals.
+    /// Gold entities that do not start and end at word boundaries.
     pub misaligned: Vec<Misaligned>,
 }
 
 impl Sentence {
-    /// A sentence from ready-made words, its text being the words joined by single spaces.
+    /// A sentence without annotations from a list of words. Its text is the words joined by single spaces.
+    ///
+    /// ```
+    /// use nerzoo::text::{Sentence, Span};
+    ///
+    /// let sentence = Sentence::from_words(["Ada", "Lovelace", "wrote"]);
+    /// assert_eq!(sentence.text, "Ada Lovelace wrote");
+    /// assert_eq!(sentence.surface(Span::new(0, 2)), "Ada Lovelace");
+    /// assert_eq!(sentence.characters(Span::new(1, 2)), (4, 12));
+    /// assert_eq!(sentence.span_of(4, 12), Some(Span::new(1, 2)));
+    /// ```
     pub fn from_words<S: Into<String>>(words: impl IntoIterator<Item = S>) -> Self {
         let mut sentence = Self::default();
         let mut characters = 0;
@@ -142,12 +162,12 @@ impl Sentence {
         self.words.len()
     }
 
-    /// True when there is no word.
+    /// True when the sentence has no words.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
-    /// First and one-past-last character of a span of words.
+    /// Character offsets `(start, end)` of a span, `end` exclusive; `(0, 0)` for a span that is empty or out of range.
     pub fn characters(&self, span: Span) -> (usize, usize) {
         if span.is_empty() || span.end > self.words.len() {
             return (0, 0);
@@ -155,13 +175,13 @@ impl Sentence {
         (self.words[span.start].start, self.words[span.end - 1].end)
     }
 
-    /// The text under a span of words.
+    /// The text of a span, from its first word to its last.
     pub fn surface(&self, span: Span) -> &str {
         let (start, end) = self.characters(span);
         slice(&self.text, start, end)
     }
 
-    /// The span of words that covers exactly characters `start..end`, if there is one.
+    /// The span that covers exactly the characters `start..end`; `None` when they do not start and end at word boundaries.
     pub fn span_of(&self, start: usize, end: usize) -> Option<Span> {
         let first = self.words.binary_search_by_key(&start, |word| word.start);
         let last = self.words.binary_search_by_key(&end, |word| word.end);
@@ -172,23 +192,33 @@ impl Sentence {
     }
 }
 
-/// Characters `start..end` of a text; empty when out of range.
+/// The characters `start..end` of a text; empty when out of range.
 pub fn slice(text: &str, start: usize, end: usize) -> &str {
-    let mut borders = text
+    let mut boundaries = text
         .char_indices()
         .map(|(byte, _)| byte)
         .chain([text.len()]);
-    let Some(from) = borders.by_ref().nth(start) else {
+    let Some(from) = boundaries.by_ref().nth(start) else {
         return "";
     };
     match end.checked_sub(start) {
         None | Some(0) => "",
-        Some(length) => borders.nth(length - 1).map_or("", |to| &text[from..to]),
+        Some(length) => boundaries.nth(length - 1).map_or("", |to| &text[from..to]),
     }
 }
 
-/// The entities that no other entity contains; of equal spans the alphabetically first label stays, and of two that
-/// cross the one that starts first. What is left is flat.
+/// Reduces nested entities to a flat list: keeps the entities that no other entity contains.
+///
+/// Of several types on the same span the alphabetically first is kept, and of two entities that overlap without
+/// containing each other the one that starts first. The result is sorted and free of overlaps.
+///
+/// ```
+/// use nerzoo::text::{Entity, outermost};
+///
+/// // "University of Oxford" contains "Oxford".
+/// let entities = [Entity::new(2, 3, "LOC"), Entity::new(0, 3, "ORG")];
+/// assert_eq!(outermost(&entities), [Entity::new(0, 3, "ORG")]);
+/// ```
 pub fn outermost(entities: &[Entity]) -> Vec<Entity> {
     let mut sorted: Vec<&Entity> = entities.iter().collect();
     sorted.sort_by_key(|entity| {
@@ -207,13 +237,22 @@ pub fn outermost(entities: &[Entity]) -> Vec<Entity> {
     kept
 }
 
-/// True when the entity shares a word with another of the list (it nests, is nested in, or crosses one).
+/// True when the entity shares a word with another entity of the list: it contains it, is contained in it, or overlaps it
+/// partly.
+///
+/// ```
+/// use nerzoo::text::{Entity, is_nested};
+///
+/// let entities = [Entity::new(0, 3, "ORG"), Entity::new(2, 3, "LOC"), Entity::new(4, 5, "PER")];
+/// assert!(is_nested(&entities[0], &entities) && is_nested(&entities[1], &entities));
+/// assert!(!is_nested(&entities[2], &entities));
+/// ```
 pub fn is_nested(entity: &Entity, all: &[Entity]) -> bool {
     all.iter()
         .any(|other| other != entity && other.span.overlaps(&entity.span))
 }
 
-/// The entity types of a corpus, numbered in alphabetical order.
+/// The entity types of a corpus in alphabetical order. A type's index is its class index in a model.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Labels {
@@ -221,7 +260,7 @@ pub struct Labels {
 }
 
 impl Labels {
-    /// The given types, sorted, each once.
+    /// The given types, sorted and without duplicates.
     pub fn new<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
         let names: BTreeSet<String> = names.into_iter().map(Into::into).collect();
         Self {
@@ -229,7 +268,7 @@ impl Labels {
         }
     }
 
-    /// All types that occur in the sentences.
+    /// All types that occur as gold entities of the sentences.
     pub fn of<'a>(sentences: impl IntoIterator<Item = &'a Sentence>) -> Self {
         Self::new(
             sentences
@@ -239,29 +278,29 @@ impl Labels {
         )
     }
 
-    /// How many types there are.
+    /// Number of types.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// True when there is none.
+    /// True when there are no types.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// The number of a type.
+    /// The index of a type; `None` for an unknown type.
     pub fn index(&self, name: &str) -> Option<usize> {
         self.names
             .binary_search_by(|known| known.as_str().cmp(name))
             .ok()
     }
 
-    /// The type with this number.
+    /// The type with this index.
     pub fn name(&self, index: usize) -> &str {
         &self.names[index]
     }
 
-    /// All types in order of their numbers.
+    /// All types in index order.
     pub fn names(&self) -> &[String] {
         &self.names
     }
@@ -272,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_keep_their_characters() {
+    fn character_offsets_match_the_words() {
         let sentence = Sentence::from_words(["Zoë", "👩‍🔬", "نص", "北京"]);
         for (index, word) in sentence.words.iter().enumerate() {
             assert_eq!(sentence.surface(Span::new(index, index + 1)), word.text);

@@ -12,7 +12,7 @@ use crate::data::{self, datasets};
 use crate::error;
 use crate::eval::analysis::{self, Analysis};
 use crate::eval::predictions;
-use crate::files::replace;
+use crate::files::write_atomic;
 use crate::registry;
 use crate::text::{Mention, Sentence};
 
@@ -129,5 +129,5 @@ impl Analyse {
 }
 
 fn put(path: &Path, text: &str) -> Result<()> {
-    Ok(replace(path, text.as_bytes())?)
+    Ok(write_atomic(path, text.as_bytes())?)
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{Place, print_json};
 use crate::bench::{self, Measured};
 use crate::data::datasets;
-use crate::files::replace;
+use crate::files::write_atomic;
 use crate::plot::{Axis, LineStyle, Panel, Series, page};
 use crate::recipe::Recipe;
 use crate::registry;
@@ -128,7 +128,7 @@ impl Bench {
         }
         if let Some(path) = &self.out {
             let speeds: Vec<(usize, f64)> = rows.iter().map(|row| (row.0, row.1)).collect();
-            replace(path, chart(&speeds, self.what).as_bytes())?;
+            write_atomic(path, chart(&speeds, self.what).as_bytes())?;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 
 use super::print_json;
 use super::reading::Reading;
-use crate::data::{self, Format, Scheme, check, datasets, make, split, stats, write};
+use crate::data::{self, Format, TagScheme, check, datasets, split, stats, synthetic, write};
 use crate::error::Error;
 
 /// Arguments of `data`.
@@ -20,30 +20,30 @@ pub struct Data {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Name every problem with its line, and what share of the entities each kind of model can reach.
+    /// List all problems with their lines, and the share of the entities that each kind of model can find.
     Check(Check),
     /// Count sentences, words, entities, types and nesting.
     Stats(Stats),
     /// Write a corpus in another format.
     Convert(Convert),
-    /// Split a corpus by document, the same way for the same seed.
+    /// Split a corpus by document, reproducibly for a given seed.
     Split(Split),
-    /// Write the synthetic nested corpus.
+    /// Generate the synthetic nested corpus.
     Make(Make),
 }
 
 #[derive(Debug, Args)]
 struct Check {
-    /// Corpus files; sentences that stand in two of them are named.
+    /// Corpus files; sentences that occur in two of them are reported.
     #[arg(required_unless_present = "expect")]
     files: Vec<PathBuf>,
-    /// Compare a corpus, by its name, with the counts and hashes its dataset.toml expects.
+    /// Compare a dataset, given by name, with the counts and hashes recorded in its dataset.toml.
     #[arg(long, value_name = "NAME")]
     expect: Option<String>,
-    /// A folder with corpora by name; looked in before NERZOO_DATA and ./datasets.
+    /// Folder of datasets by name; searched before NERZOO_DATA and ./datasets.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// One JSON object instead of text.
+    /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -55,7 +55,7 @@ struct Stats {
     /// Corpus files, counted together.
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// One JSON object instead of text.
+    /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -71,10 +71,10 @@ struct Convert {
     /// The format to write: tokens_jsonl, text_jsonl, columns, spert, w2ner or text.
     #[arg(long, default_value = "tokens_jsonl", value_name = "FORMAT")]
     into: Format,
-    /// The scheme of a column file to write.
+    /// The tagging scheme of a column file to write: iob1, iob2, bioes or bmes.
     #[arg(long, default_value = "iob2", value_name = "SCHEME")]
-    into_scheme: Scheme,
-    /// Write over an existing file.
+    into_scheme: TagScheme,
+    /// Overwrite an existing file.
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -85,10 +85,10 @@ struct Convert {
 struct Split {
     /// The corpus file.
     file: PathBuf,
-    /// The folder to write the parts into, as <name>.jsonl.
+    /// The folder for the parts, which are written as <NAME>.jsonl.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Names and shares of the parts.
+    /// Names of the parts and their shares of the sentences.
     #[arg(
         long,
         value_delimiter = ',',
@@ -96,10 +96,10 @@ struct Split {
         value_name = "NAME=SHARE"
     )]
     parts: Vec<String>,
-    /// The same seed splits the same way.
+    /// Random seed; the same seed gives the same split.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Write over existing files.
+    /// Overwrite existing files.
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -108,28 +108,28 @@ struct Split {
 
 #[derive(Debug, Args)]
 struct Make {
-    /// The folder to write train.jsonl, dev.jsonl and test.jsonl into.
+    /// The folder for train.jsonl, dev.jsonl and test.jsonl.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Training sentences.
-    #[arg(long, default_value_t = make::Plan::default().train)]
+    /// Number of training sentences.
+    #[arg(long, default_value_t = synthetic::SyntheticConfig::default().train)]
     train: usize,
-    /// Dev sentences.
-    #[arg(long, default_value_t = make::Plan::default().dev)]
+    /// Number of dev sentences.
+    #[arg(long, default_value_t = synthetic::SyntheticConfig::default().dev)]
     dev: usize,
-    /// Test sentences.
-    #[arg(long, default_value_t = make::Plan::default().test)]
+    /// Number of test sentences.
+    #[arg(long, default_value_t = synthetic::SyntheticConfig::default().test)]
     test: usize,
-    /// The same seed makes the same corpus.
-    #[arg(long, default_value_t = make::Plan::default().seed)]
+    /// Random seed; the same seed gives the same corpus.
+    #[arg(long, default_value_t = synthetic::SyntheticConfig::default().seed)]
     seed: u64,
-    /// Write over existing files.
+    /// Overwrite existing files.
     #[arg(long)]
     force: bool,
 }
 
 impl Data {
-    /// Does what is asked.
+    /// Runs the subcommand.
     pub fn run(self) -> Result<ExitCode> {
         match self.verb {
             Verb::Check(verb) => verb.run(),
@@ -143,7 +143,7 @@ impl Data {
 
 impl Check {
     fn run(self) -> Result<ExitCode> {
-        let mut sound = true;
+        let mut valid = true;
         if let Some(name) = &self.expect {
             let dataset = datasets::find(name, &datasets::roots(self.data.as_deref()))?;
             let verification = datasets::verify(&dataset)?;
@@ -152,7 +152,7 @@ impl Check {
             } else {
                 println!("{verification}")
             }
-            sound = verification.ok();
+            valid = verification.ok();
         }
         if !self.files.is_empty() {
             let report = check::check(&self.files, &self.reading.options());
@@ -161,9 +161,9 @@ impl Check {
             } else {
                 println!("{report}")
             }
-            sound &= report.is_sound();
+            valid &= report.is_valid();
         }
-        Ok(if sound {
+        Ok(if valid {
             ExitCode::SUCCESS
         } else {
             ExitCode::FAILURE
@@ -188,7 +188,7 @@ impl Convert {
     fn run(self) -> Result<ExitCode> {
         if self.to.exists() && !self.force {
             bail!(
-                "{} exists; give another name, or --force to write over it",
+                "{} exists; choose another name, or overwrite it with --force",
                 self.to.display()
             );
         }
@@ -203,7 +203,7 @@ impl Convert {
         );
         if summary.left_out > 0 {
             println!(
-                "{} entities cannot be said in this format and are left out; tokens_jsonl keeps everything",
+                "{} entities were lost, because this format cannot represent them; tokens_jsonl keeps everything",
                 summary.left_out
             );
         }
@@ -220,21 +220,21 @@ impl Split {
                 .split_once('=')
                 .map(|(name, share)| (name, share.parse::<f64>()))
             {
-                Some((name, Ok(share))) if is_plain(name) => {
+                Some((name, Ok(share))) if is_file_name(name) => {
                     names.push(name);
                     shares.push(share);
                 }
-                _ => bail!("--parts {part}: write a name and a share, such as train=0.8"),
+                _ => bail!("--parts {part}: expected a name and a share, such as train=0.8"),
             }
         }
         for (index, name) in names.iter().enumerate() {
             if names[..index].contains(name) {
-                bail!("--parts names {name} twice");
+                bail!("--parts has {name} twice; give every part another name");
             }
             let path = self.out.join(format!("{name}.jsonl"));
             if path.exists() && !self.force {
                 bail!(
-                    "{} exists; give another --out, or --force to write over it",
+                    "{} exists; choose another --out, or overwrite it with --force",
                     path.display()
                 );
             }
@@ -244,37 +244,39 @@ impl Split {
         std::fs::create_dir_all(&self.out).map_err(|source| Error::io(&self.out, source))?;
         for (name, part) in names.iter().zip(parts) {
             let path = self.out.join(format!("{name}.jsonl"));
-            write::to_file(&path, &part, Format::TokensJsonl, Scheme::Iob2)?;
+            write::to_file(&path, &part, Format::TokensJsonl, TagScheme::Iob2)?;
             println!("{}: {} sentences", path.display(), part.len());
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// A part's name becomes a file's name, so it may not wander off.
-fn is_plain(name: &str) -> bool {
+/// True for a name without folders: a part's name becomes a file name in the output folder.
+fn is_file_name(name: &str) -> bool {
     !name.is_empty() && Path::new(name).file_name().is_some_and(|file| file == name)
 }
 
 impl Make {
     fn run(self) -> Result<ExitCode> {
-        let plan = make::Plan {
+        let config = synthetic::SyntheticConfig {
             train: self.train,
             dev: self.dev,
             test: self.test,
             seed: self.seed,
         };
-        let taken = make::FILES
+        let existing = synthetic::FILES
             .iter()
             .map(|name| self.out.join(name))
             .find(|path| path.exists());
-        if let (Some(path), false) = (taken, self.force) {
+        if let Some(path) = existing
+            && !self.force
+        {
             bail!(
-                "{} exists; give another --out, or --force to write over it",
+                "{} exists; choose another --out, or overwrite it with --force",
                 path.display()
             );
         }
-        make::write(&self.out, plan)?;
+        synthetic::write(&self.out, config)?;
         println!(
             "{} + {} + {} sentences written to {}",
             self.train,

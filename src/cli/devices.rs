@@ -1,4 +1,4 @@
-//! `nerzoo devices`.
+//! `nerzoo devices`: lists and tests the devices of this machine.
 
 use std::process::ExitCode;
 
@@ -7,40 +7,42 @@ use clap::Args;
 use serde_json::json;
 
 use super::print_json;
-use crate::device::{self, Present, self_test};
+use crate::device::self_test::{SelfTestError, SelfTestReport};
+use crate::device::{self, DeviceInfo, self_test};
 
 /// Arguments of `devices`.
 #[derive(Debug, Args)]
 pub struct Devices {
-    /// One JSON object instead of a table.
+    /// Print one JSON object instead of a table.
     #[arg(long)]
     json: bool,
-    /// Only list them; calculate nothing.
+    /// List the devices without testing them.
     #[arg(long)]
     no_test: bool,
 }
 
-type Tested = (Present, Option<Result<self_test::Verdict, String>>);
+/// A device and the result of its self-test, if it was run.
+type TestedDevice = (DeviceInfo, Option<Result<SelfTestReport, SelfTestError>>);
 
 impl Devices {
-    /// Lists and tests them; fails when one does not calculate right.
+    /// Lists and tests the devices; fails when one does not pass.
     pub fn run(self) -> Result<ExitCode> {
-        let devices: Vec<Tested> = device::all()
+        let devices: Vec<TestedDevice> = device::detect_all()
             .into_iter()
             .map(|found| {
-                let verdict = (!self.no_test).then(|| self_test::run(&found.device));
-                (found, verdict)
+                let result = (!self.no_test).then(|| self_test::run(&found.device));
+                (found, result)
             })
             .collect();
         if self.json {
             let devices: Vec<_> = devices.iter().map(as_json).collect();
             print_json(&json!({"devices": devices}))?;
         } else {
-            table(&devices)
+            print_table(&devices)
         }
         let failed = devices
             .iter()
-            .any(|(_, verdict)| matches!(verdict, Some(Err(_))));
+            .any(|(_, result)| matches!(result, Some(Err(_))));
         Ok(if failed {
             ExitCode::FAILURE
         } else {
@@ -49,19 +51,19 @@ impl Devices {
     }
 }
 
-fn table(devices: &[Tested]) {
+fn print_table(devices: &[TestedDevice]) {
     let mut rows = vec![
         [
             "name",
             "backend",
-            "what it is",
+            "hardware",
             "memory",
-            "numbers",
+            "precisions",
             "self-test",
         ]
         .map(String::from),
     ];
-    for (found, verdict) in devices {
+    for (found, result) in devices {
         let note = if found.is_software { " (software)" } else { "" };
         rows.push([
             found.name.clone(),
@@ -71,14 +73,14 @@ fn table(devices: &[Tested]) {
                 .memory
                 .map_or("-".into(), |bytes| format!("{:.1} GB", bytes as f64 / 1e9)),
             found.precisions.join(" "),
-            match verdict {
+            match result {
                 None => "-".into(),
-                Some(Ok(verdict)) => format!(
-                    "passed in {:.2} s, worst difference {:.0e}",
-                    verdict.seconds,
-                    verdict.worst()
+                Some(Ok(report)) => format!(
+                    "passed in {:.2} s, largest difference {:.0e}",
+                    report.seconds,
+                    report.worst()
                 ),
-                Some(Err(reason)) => format!("FAILED: {reason}"),
+                Some(Err(error)) => format!("FAILED: {error}"),
             },
         ]);
     }
@@ -95,14 +97,14 @@ fn table(devices: &[Tested]) {
     }
 }
 
-fn as_json((found, verdict): &Tested) -> serde_json::Value {
-    let verdict = verdict.as_ref().map(|verdict| match verdict {
-        Ok(verdict) => json!({
+fn as_json((found, result): &TestedDevice) -> serde_json::Value {
+    let result = result.as_ref().map(|result| match result {
+        Ok(report) => json!({
             "passed": true,
-            "seconds": verdict.seconds,
-            "differences": verdict.differences.iter().copied().collect::<std::collections::BTreeMap<_, _>>(),
+            "seconds": report.seconds,
+            "differences": report.differences.iter().copied().collect::<std::collections::BTreeMap<_, _>>(),
         }),
-        Err(reason) => json!({"passed": false, "reason": reason}),
+        Err(error) => json!({"passed": false, "reason": error.to_string()}),
     });
     json!({
         "name": found.name,
@@ -111,6 +113,6 @@ fn as_json((found, verdict): &Tested) -> serde_json::Value {
         "memory_bytes": found.memory,
         "numbers": found.precisions,
         "software": found.is_software,
-        "self_test": verdict,
+        "self_test": result,
     })
 }

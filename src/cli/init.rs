@@ -10,7 +10,7 @@ use clap::Args;
 use super::reading::Reading;
 use crate::data::{self, stats::Stats};
 use crate::encoder::load;
-use crate::files::replace;
+use crate::files::write_atomic;
 use crate::recipe::Recipe;
 use crate::registry;
 use crate::text::{Labels, Sentence};
@@ -72,7 +72,7 @@ impl Init {
                 self.out.display()
             );
         }
-        replace(&self.out, recipe.as_bytes())?;
+        write_atomic(&self.out, recipe.as_bytes())?;
         println!(
             "{} written; look through it, then: nerzoo train {}",
             self.out.display(),

@@ -191,7 +191,7 @@ impl Predict {
             (None, Some("jsonl" | "ndjson")) => Format::TextJsonl,
             (None, Some("txt")) => Format::PlainText,
             (None, _) if self.is_stdin() => Format::PlainText,
-            (None, _) => data::sniff(&self.file).unwrap_or(Format::PlainText),
+            (None, _) => data::detect_format(&self.file).unwrap_or(Format::PlainText),
         };
         Ok(match format {
             Format::PlainText | Format::TextJsonl | Format::TokensJsonl => Some(format),

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::data::{Format, Options, Scheme};
+use crate::data::{Format, Options, TagScheme};
 
 /// How to read files; what is not given is recognised.
 #[derive(Debug, Args)]
@@ -21,7 +21,7 @@ pub struct Reading {
     pos_column: Option<usize>,
     /// Column files: iob1, iob2, bioes or bmes.
     #[arg(long)]
-    scheme: Option<Scheme>,
+    scheme: Option<TagScheme>,
 }
 
 impl Reading {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::print_json;
 use crate::eval::{Counts, evaluate};
-use crate::files::replace;
+use crate::files::write_atomic;
 use crate::model::folder::{self, Knobs};
 use crate::plot::{Axis, LineStyle, Panel, Series, page};
 use crate::registry;
@@ -70,7 +70,7 @@ impl Sweep<'_> {
             print_json(&json!(rows.iter().map(Row::to_json).collect::<Vec<_>>()))?;
         }
         if let Some(path) = out {
-            replace(path, picture(&rows, steps.len() > 1).as_bytes())?;
+            write_atomic(path, picture(&rows, steps.len() > 1).as_bytes())?;
             if !json {
                 println!("written: {}", path.display());
             }

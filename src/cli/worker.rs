@@ -1,4 +1,4 @@
-//! `nerzoo worker`: this machine's devices for training elsewhere.
+//! `nerzoo worker`: serves this machine's devices to training on another machine.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,13 +11,13 @@ use crate::device::{self, remote};
 /// Arguments of `worker`.
 #[derive(Debug, Args)]
 pub struct Worker {
-    /// Where to listen, HOST:PORT; 127.0.0.1 for this machine only, 0.0.0.0 for every network it is in.
+    /// Address to listen on, HOST:PORT; 127.0.0.1 for this machine only, 0.0.0.0 for all its networks.
     #[arg(long, value_name = "ADDRESS")]
     listen: String,
-    /// A file whose first line clients have to know. It travels unencrypted: for networks you trust.
+    /// File with the token in its first line, which clients have to present. It is sent unencrypted: use trusted networks.
     #[arg(long, env = "NERZOO_TOKEN_FILE", value_name = "FILE")]
     token_file: PathBuf,
-    /// What to serve: one device, or several of one kind with commas between them.
+    /// Device to serve, or several of one kind separated by commas.
     #[arg(
         long,
         env = "NERZOO_DEVICE",
@@ -28,7 +28,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Serves until it is stopped.
+    /// Serves until the program is stopped.
     pub fn run(self) -> Result<ExitCode> {
         let token = remote::token(&self.token_file)?;
         let devices = device::find_all(&self.device, None)?;

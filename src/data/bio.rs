@@ -1,45 +1,85 @@
-//! Tags and entities: `B-PER I-PER O` and the spans they mean.
+//! Conversion between tags (`B-PER I-PER O`) and entities.
 
-pub use super::scheme::Scheme;
-use crate::text::Entity;
+pub use super::tag_scheme::TagScheme;
+use crate::text::{Entity, Span};
 
-/// What to do about tags that break their scheme.
+/// How to handle tags that violate the scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// Read them the way the usual scorers do: a stray inside tag opens an entity.
+pub enum TagMode {
+    /// As common scorers do: an inside tag without a begin tag starts an entity.
     Lenient,
-    /// Refuse them.
+    /// As an error.
     Strict,
 }
 
-/// A tag that breaks its scheme, or is none.
+/// A tag that violates the scheme, or text that is not a tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TagProblem {
-    /// Which word.
+    /// Index of the word.
     pub index: usize,
     /// What is wrong, and what to do about it.
     pub message: String,
-    /// True when there is no reading at all, not even a lenient one.
+    /// True when the text is not a tag, so that even lenient decoding fails.
     pub fatal: bool,
 }
 
-/// A tag other than `O`, its mark normalised to one of `B I M E S`.
+/// Text that is not a tag.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TagError {
+    /// Empty text.
+    #[error("the tag is empty; write `O` for a word outside every entity")]
+    Empty,
+    /// Text that does not start with a mark.
+    #[error("`{0}` is not a tag; expected `O` or a mark and a type, such as `B-PER`")]
+    NotATag(String),
+    /// A mark without an entity type.
+    #[error("tag `{tag}` has no type; write it as `{mark}-TYPE`")]
+    NoType {
+        /// The text.
+        tag: String,
+        /// Its mark.
+        mark: char,
+    },
+}
+
+/// A list of entities that one row of tags cannot represent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EncodeError {
+    /// An entity is empty, has no type, or ends after the last word.
+    #[error("entity {}..{} `{}` does not fit a sentence of {length} words", .entity.span.start, .entity.span.end, .entity.label)]
+    OutOfRange {
+        /// The entity.
+        entity: Entity,
+        /// Number of words of the sentence.
+        length: usize,
+    },
+    /// Two entities overlap.
+    #[error("entities {}..{} and {}..{} overlap; one row of tags cannot hold both", .first.start, .first.end, .second.start, .second.end)]
+    Overlap {
+        /// The entity that starts first.
+        first: Span,
+        /// The other entity.
+        second: Span,
+    },
+}
+
+/// A tag other than `O`, with its mark normalised to one of `B I M E S`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tag<'a> {
     /// One of `B I M E S`.
     pub mark: char,
-    /// The type.
+    /// The entity type.
     pub label: &'a str,
 }
 
 impl<'a> Tag<'a> {
-    /// `None` for `O`; an error message for what is no tag.
-    pub fn parse(tag: &'a str) -> Result<Option<Self>, String> {
+    /// Parses a tag; `None` for `O`.
+    pub fn parse(tag: &'a str) -> Result<Option<Self>, TagError> {
         if tag == "O" {
             return Ok(None);
         }
         if tag.is_empty() {
-            return Err("the tag is empty; write `O` for a word outside every entity".to_string());
+            return Err(TagError::Empty);
         }
         let (mark, label) = match tag.split_once('-') {
             Some((mark, label)) => (mark, label),
@@ -51,51 +91,47 @@ impl<'a> Tag<'a> {
             "M" => 'M',
             "E" | "L" => 'E',
             "S" | "U" => 'S',
-            _ => {
-                return Err(format!(
-                    "`{tag}` is not a tag; expected `O` or a mark and a type, such as `B-PER`"
-                ));
-            }
+            _ => return Err(TagError::NotATag(tag.to_string())),
         };
         if label.is_empty() {
-            return Err(format!(
-                "tag `{tag}` has no type; write it as `{mark}-TYPE`"
-            ));
+            return Err(TagError::NoType {
+                tag: tag.to_string(),
+                mark,
+            });
         }
         Ok(Some(Self { mark, label }))
     }
 }
 
-/// True for `O` and for a mark with a type.
+/// True for `O` and for a mark with an entity type.
 pub(super) fn is_tag(tag: &str) -> bool {
     Tag::parse(tag).is_ok()
 }
 
-/// The type a tag names, if it names one.
+/// The entity type of a tag; `None` for `O` and for text that is not a tag.
 pub(super) fn label_of(tag: &str) -> Option<&str> {
     Tag::parse(tag).ok().flatten().map(|tag| tag.label)
 }
 
-/// The entities that a sentence's tags mean, in order. The first problem is the error: in strict mode any, in
-/// lenient mode only what has no reading at all.
+/// Decodes the tags of a sentence to entities, in order. In strict mode the first violation of the scheme is an error, in
+/// lenient mode only text that is not a tag.
 pub fn tags_to_entities(
     tags: &[&str],
-    scheme: Scheme,
-    mode: Mode,
+    scheme: TagScheme,
+    mode: TagMode,
 ) -> Result<Vec<Entity>, TagProblem> {
     let (entities, problems) = decode(tags, scheme);
     match problems
         .into_iter()
-        .find(|problem| problem.fatal || mode == Mode::Strict)
+        .find(|problem| problem.fatal || mode == TagMode::Strict)
     {
         Some(problem) => Err(problem),
         None => Ok(entities),
     }
 }
 
-/// The lenient reading of a sentence's tags, and everything that breaks the scheme. A word whose tag cannot be
-/// read counts as outside.
-pub fn decode(tags: &[&str], scheme: Scheme) -> (Vec<Entity>, Vec<TagProblem>) {
+/// Decodes the tags of a sentence leniently and lists all violations of the scheme. Text that is not a tag counts as `O`.
+pub fn decode(tags: &[&str], scheme: TagScheme) -> (Vec<Entity>, Vec<TagProblem>) {
     let mut decoder = Decoder {
         scheme,
         open: None,
@@ -106,11 +142,11 @@ pub fn decode(tags: &[&str], scheme: Scheme) -> (Vec<Entity>, Vec<TagProblem>) {
         match Tag::parse(text) {
             Ok(None) => decoder.close(index),
             Ok(Some(tag)) => decoder.step(index, text, tag),
-            Err(message) => {
+            Err(error) => {
                 decoder.close(index);
                 decoder.problems.push(TagProblem {
                     index,
-                    message,
+                    message: error.to_string(),
                     fatal: true,
                 });
             }
@@ -121,26 +157,28 @@ pub fn decode(tags: &[&str], scheme: Scheme) -> (Vec<Entity>, Vec<TagProblem>) {
 }
 
 struct Decoder<'a> {
-    scheme: Scheme,
+    scheme: TagScheme,
+    /// First word and type of the entity that has begun and not ended.
     open: Option<(usize, &'a str)>,
     entities: Vec<Entity>,
     problems: Vec<TagProblem>,
 }
 
 impl<'a> Decoder<'a> {
+    /// Processes the tag of word `index`, written as `text`.
     fn step(&mut self, index: usize, text: &str, tag: Tag<'a>) {
-        if !self.scheme.knows(tag.mark) {
+        if !self.scheme.has_mark(tag.mark) {
             let message = format!(
-                "tag `{text}` is not one of the {} scheme; name the scheme of the file with `scheme`",
+                "tag `{text}` does not belong to the {} scheme; set the scheme of the file with `scheme`",
                 self.scheme
             );
-            self.complain(index, message);
+            self.report(index, message);
         }
-        let goes_on = self.open.is_some_and(|(_, label)| label == tag.label);
+        let continues = self.open.is_some_and(|(_, label)| label == tag.label);
         match tag.mark {
             'B' => {
-                if self.scheme == Scheme::Iob1 && !goes_on {
-                    self.complain(index, format!("`{text}` follows no {} in iob1; write `I-{0}`, or set `scheme = \"iob2\"`", tag.label));
+                if self.scheme == TagScheme::Iob1 && !continues {
+                    self.report(index, format!("`{text}` does not follow a {} as iob1 requires; write `I-{0}`, or set `scheme = \"iob2\"`", tag.label));
                 }
                 self.close(index);
                 self.open = Some((index, tag.label));
@@ -150,20 +188,20 @@ impl<'a> Decoder<'a> {
                 self.entities.push(Entity::new(index, index + 1, tag.label));
             }
             'E' => {
-                if !goes_on {
-                    self.complain(index, format!("`{text}` ends an entity that did not begin; read as one word, mark it `S-{}`", tag.label));
+                if !continues {
+                    self.report(index, format!("`{text}` ends an entity that has not begun; read as an entity of one word, write it as `S-{}`", tag.label));
                     self.close(index);
                 }
                 let start = self.open.take().map_or(index, |(start, _)| start);
                 self.entities.push(Entity::new(start, index + 1, tag.label));
             }
-            _ if goes_on => {}
+            _ if continues => {}
             _ => {
-                if self.scheme != Scheme::Iob1 {
-                    self.complain(
+                if self.scheme != TagScheme::Iob1 {
+                    self.report(
                         index,
                         format!(
-                            "`{text}` continues no {0}; read as the start of one, mark it `B-{0}`",
+                            "`{text}` does not continue a {0}; read as the start of one, write it as `B-{0}`",
                             tag.label
                         ),
                     );
@@ -174,20 +212,20 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// End the open entity before word `index`.
+    /// Ends the open entity before word `index`.
     fn close(&mut self, index: usize) {
         if let Some((start, label)) = self.open.take() {
             if self.scheme.marks_ends() {
                 let message = format!(
-                    "this {label} is not ended by `E-{label}` (or written `S-{label}`); read as ending here"
+                    "this {label} has no `E-{label}` at its end (`S-{label}` for a single word); read as ending here"
                 );
-                self.complain(index - 1, message);
+                self.report(index - 1, message);
             }
             self.entities.push(Entity::new(start, index, label));
         }
     }
 
-    fn complain(&mut self, index: usize, message: String) {
+    fn report(&mut self, index: usize, message: String) {
         self.problems.push(TagProblem {
             index,
             message,
@@ -196,13 +234,13 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// The tags of a sentence of `length` words. Entities that overlap, are empty or out of range are refused: one
-/// row of tags cannot say them.
+/// Encodes entities as the tags of a sentence of `length` words. Fails for entities that overlap, are empty or out of
+/// range, because one row of tags cannot represent them.
 pub fn entities_to_tags(
     entities: &[Entity],
     length: usize,
-    scheme: Scheme,
-) -> Result<Vec<String>, String> {
+    scheme: TagScheme,
+) -> Result<Vec<String>, EncodeError> {
     let mut sorted: Vec<&Entity> = entities.iter().collect();
     sorted.sort();
     let mut tags = vec![String::from("O"); length];
@@ -210,16 +248,14 @@ pub fn entities_to_tags(
     for entity in sorted {
         let (span, label) = (entity.span, &entity.label);
         if span.is_empty() || span.end > length || label.is_empty() {
-            return Err(format!(
-                "entity {}..{} `{label}` does not fit a sentence of {length} words",
-                span.start, span.end
-            ));
+            let entity = entity.clone();
+            return Err(EncodeError::OutOfRange { entity, length });
         }
         if let Some(other) = previous.filter(|other| other.span.end > span.start) {
-            return Err(format!(
-                "entities {}..{} and {}..{} overlap; one row of tags cannot hold both",
-                other.span.start, other.span.end, span.start, span.end
-            ));
+            return Err(EncodeError::Overlap {
+                first: other.span,
+                second: span,
+            });
         }
         let touches =
             previous.is_some_and(|other| other.span.end == span.start && other.label == *label);
@@ -232,22 +268,24 @@ pub fn entities_to_tags(
     Ok(tags)
 }
 
-/// The mark of a word in its entity; `touches` says that an entity of the same type ends just before it.
-fn mark(scheme: Scheme, first: bool, last: bool, touches: bool) -> char {
+/// The mark of a word that is the first or last of its entity. `touches`: an entity of the same type ends directly before
+/// this one.
+fn mark(scheme: TagScheme, first: bool, last: bool, touches: bool) -> char {
     match (scheme, first, last) {
-        (Scheme::Iob1, true, _) if touches => 'B',
-        (Scheme::Iob1, ..) => 'I',
-        (Scheme::Iob2, true, _) => 'B',
-        (Scheme::Iob2, false, _) => 'I',
-        (Scheme::Bioes | Scheme::Bmes, true, true) => 'S',
-        (Scheme::Bioes | Scheme::Bmes, true, false) => 'B',
-        (Scheme::Bioes | Scheme::Bmes, false, true) => 'E',
-        (Scheme::Bioes, false, false) => 'I',
-        (Scheme::Bmes, false, false) => 'M',
+        (TagScheme::Iob1, true, _) if touches => 'B',
+        (TagScheme::Iob1, ..) => 'I',
+        (TagScheme::Iob2, true, _) => 'B',
+        (TagScheme::Iob2, false, _) => 'I',
+        (TagScheme::Bioes | TagScheme::Bmes, true, true) => 'S',
+        (TagScheme::Bioes | TagScheme::Bmes, true, false) => 'B',
+        (TagScheme::Bioes | TagScheme::Bmes, false, true) => 'E',
+        (TagScheme::Bioes, false, false) => 'I',
+        (TagScheme::Bmes, false, false) => 'M',
     }
 }
 
-/// Deal entities onto as few rows as they need so that each row is flat, outer entities first.
+/// Distributes entities over as few layers as possible so that no two entities of a layer overlap; outer entities come
+/// first.
 pub fn layers(entities: &[Entity]) -> Vec<Vec<Entity>> {
     let mut sorted: Vec<&Entity> = entities.iter().collect();
     sorted.sort_by_key(|entity| {
@@ -276,63 +314,64 @@ pub fn layers(entities: &[Entity]) -> Vec<Vec<Entity>> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use strum::IntoEnumIterator;
 
-    fn read(tags: &str, scheme: Scheme, mode: Mode) -> Result<Vec<Entity>, TagProblem> {
+    fn read(tags: &str, scheme: TagScheme, mode: TagMode) -> Result<Vec<Entity>, TagProblem> {
         let tags: Vec<&str> = tags.split(' ').collect();
         tags_to_entities(&tags, scheme, mode)
     }
 
     #[test]
-    fn every_scheme_reads_its_own() {
+    fn every_scheme_is_decoded_and_detected() {
         let expected = [
             Entity::new(0, 3, "PER"),
             Entity::new(3, 4, "PER"),
             Entity::new(5, 6, "ORG-x"),
         ];
         for (tags, scheme) in [
-            ("I-PER I-PER I-PER B-PER O I-ORG-x", Scheme::Iob1),
-            ("B-PER I-PER I-PER B-PER O B-ORG-x", Scheme::Iob2),
-            ("B-PER I-PER E-PER S-PER O S-ORG-x", Scheme::Bioes),
-            ("B-PER I-PER L-PER U-PER O U-ORG-x", Scheme::Bioes),
-            ("B-PER M-PER E-PER S-PER O S-ORG-x", Scheme::Bmes),
+            ("I-PER I-PER I-PER B-PER O I-ORG-x", TagScheme::Iob1),
+            ("B-PER I-PER I-PER B-PER O B-ORG-x", TagScheme::Iob2),
+            ("B-PER I-PER E-PER S-PER O S-ORG-x", TagScheme::Bioes),
+            ("B-PER I-PER L-PER U-PER O U-ORG-x", TagScheme::Bioes),
+            ("B-PER M-PER E-PER S-PER O S-ORG-x", TagScheme::Bmes),
         ] {
             assert_eq!(
-                read(tags, scheme, Mode::Strict).unwrap(),
+                read(tags, scheme, TagMode::Strict).unwrap(),
                 expected,
                 "{tags}"
             );
-            assert_eq!(Scheme::detect([tags.split(' ')]), scheme, "{tags}");
+            assert_eq!(TagScheme::detect([tags.split(' ')]), scheme, "{tags}");
         }
     }
 
     #[test]
-    fn stray_tags_open_entities_when_lenient() {
+    fn lenient_mode_starts_entities_at_stray_tags() {
         for (tags, scheme, index) in [
-            ("O I-PER I-PER O", Scheme::Iob2, 1),
-            ("B-LOC I-PER I-PER O", Scheme::Iob2, 1),
-            ("O E-PER O O", Scheme::Bioes, 1),
-            ("O B-PER I-PER O", Scheme::Bioes, 2),
+            ("O I-PER I-PER O", TagScheme::Iob2, 1),
+            ("B-LOC I-PER I-PER O", TagScheme::Iob2, 1),
+            ("O E-PER O O", TagScheme::Bioes, 1),
+            ("O B-PER I-PER O", TagScheme::Bioes, 2),
         ] {
-            let problem = read(tags, scheme, Mode::Strict).unwrap_err();
+            let problem = read(tags, scheme, TagMode::Strict).unwrap_err();
             assert_eq!((problem.index, problem.fatal), (index, false), "{tags}");
-            let entities = read(tags, scheme, Mode::Lenient).unwrap();
+            let entities = read(tags, scheme, TagMode::Lenient).unwrap();
             assert_eq!(entities.last().unwrap().span.start, 1, "{tags}");
         }
     }
 
     #[test]
-    fn what_is_no_tag_is_refused() {
+    fn text_that_is_not_a_tag_is_an_error() {
         for tag in ["PER", "B", "B-", "X-PER", "o", ""] {
-            let problem = read(tag, Scheme::Iob2, Mode::Lenient).unwrap_err();
+            let problem = read(tag, TagScheme::Iob2, TagMode::Lenient).unwrap_err();
             assert!(problem.fatal, "{tag}");
         }
     }
 
     #[test]
-    fn a_row_cannot_hold_what_overlaps() {
+    fn overlapping_entities_need_layers() {
         let nested = [Entity::new(0, 3, "A"), Entity::new(1, 2, "B")];
-        assert!(entities_to_tags(&nested, 3, Scheme::Iob2).is_err());
-        assert!(entities_to_tags(&[Entity::new(2, 4, "A")], 3, Scheme::Iob2).is_err());
+        assert!(entities_to_tags(&nested, 3, TagScheme::Iob2).is_err());
+        assert!(entities_to_tags(&[Entity::new(2, 4, "A")], 3, TagScheme::Iob2).is_err());
         assert_eq!(layers(&nested).len(), 2);
         assert!(layers(&[]).is_empty());
     }
@@ -343,7 +382,7 @@ mod tests {
             parts in prop::collection::vec((1..4usize, 0..3usize, prop::sample::select(vec!["A", "B-c", "人"])), 0..8),
             which in 0..4usize,
         ) {
-            let scheme = Scheme::ALL[which];
+            let scheme = TagScheme::iter().nth(which).unwrap();
             let (mut entities, mut at) = (Vec::new(), 0);
             for (length, gap, label) in parts {
                 entities.push(Entity::new(at + gap, at + gap + length, label));
@@ -351,15 +390,15 @@ mod tests {
             }
             let tags = entities_to_tags(&entities, at + 1, scheme).unwrap();
             let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
-            prop_assert_eq!(&tags_to_entities(&tags, scheme, Mode::Strict).unwrap(), &entities);
-            let detected = Scheme::detect([tags.iter().copied()]);
-            prop_assert_eq!(&tags_to_entities(&tags, detected, Mode::Strict).unwrap(), &entities);
+            prop_assert_eq!(&tags_to_entities(&tags, scheme, TagMode::Strict).unwrap(), &entities);
+            let detected = TagScheme::detect([tags.iter().copied()]);
+            prop_assert_eq!(&tags_to_entities(&tags, detected, TagMode::Strict).unwrap(), &entities);
         }
 
         #[test]
-        fn lenient_reading_never_panics(tags in prop::collection::vec("[BIMESLUO]-?[AB]?", 0..12), which in 0..4usize) {
+        fn lenient_decoding_never_panics(tags in prop::collection::vec("[BIMESLUO]-?[AB]?", 0..12), which in 0..4usize) {
             let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
-            let (entities, _) = decode(&tags, Scheme::ALL[which]);
+            let (entities, _) = decode(&tags, TagScheme::iter().nth(which).unwrap());
             prop_assert!(entities.iter().all(|entity| !entity.span.is_empty() && entity.span.end <= tags.len()));
         }
 
@@ -373,7 +412,7 @@ mod tests {
             all.sort();
             prop_assert_eq!(all, entities);
             for layer in &layers {
-                prop_assert!(entities_to_tags(layer, 12, Scheme::Iob2).is_ok());
+                prop_assert!(entities_to_tags(layer, 12, TagScheme::Iob2).is_ok());
             }
         }
     }

@@ -1,7 +1,7 @@
-//! BRAT standoff: a text, and beside it a file that says which characters are what.
+//! BRAT standoff: a text file, and an annotation file of the same name with character offsets.
 //!
-//! Every line of the text that is not blank is a sentence, and a file is a document. Only text-bound
-//! annotations (`T`) are read.
+//! A text file is a document, and each of its lines that is not blank is a sentence. Only text-bound annotations (`T`) are
+//! read.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use super::{Options, words};
 use crate::error::{Error, Result};
 use crate::text::{Entity, Misaligned, Sentence, slice};
 
-/// Read a pair, named by either of its files, or a folder of pairs.
+/// Reads a pair of files, named by either of them, or a folder of pairs.
 pub(super) fn read(path: &Path, options: &Options, corpus: &mut Collector) -> Result<()> {
     if !path.is_dir() {
         return read_pair(path, options, corpus);
@@ -28,21 +28,21 @@ pub(super) fn read(path: &Path, options: &Options, corpus: &mut Collector) -> Re
         }
     }
     for stem in stems {
-        // `with_extension` would eat the end of a name such as `pmid.123`.
-        let beside = |extension: &str| {
+        // `with_extension` would remove the end of a name such as `pmid.123`.
+        let with_extension = |extension: &str| {
             let mut name = stem.clone().into_os_string();
             name.push(extension);
             PathBuf::from(name)
         };
-        let (text, annotations) = (beside(".txt"), beside(".ann"));
+        let (text, annotations) = (with_extension(".txt"), with_extension(".ann"));
         if !annotations.is_file() {
-            corpus.enter(&text);
-            corpus.warn(0, "has no `.ann` beside it; left out");
+            corpus.set_file(&text);
+            corpus.warn(0, "has no `.ann` file of the same name; skipped");
         } else if !text.is_file() {
-            corpus.enter(&annotations);
+            corpus.set_file(&annotations);
             corpus.error(
                 0,
-                "has no `.txt` beside it; add the text, or take the file away",
+                "has no `.txt` file of the same name; add the text, or remove this file",
             );
         } else {
             read_pair(&text, options, corpus)?;
@@ -56,7 +56,7 @@ fn read_pair(path: &Path, options: &Options, corpus: &mut Collector) -> Result<(
     let annotation_path = path.with_extension("ann");
     let source = Source::open(&text_path)?;
     let annotations = Source::open(&annotation_path)?;
-    corpus.enter(&text_path);
+    corpus.set_file(&text_path);
     let text = match source.text() {
         Ok(text) => text,
         Err((line, column)) => {
@@ -65,29 +65,29 @@ fn read_pair(path: &Path, options: &Options, corpus: &mut Collector) -> Result<(
         }
     };
     let mut document = Document::new(text, &corpus.stem(), options);
-    corpus.enter(&annotation_path);
+    corpus.set_file(&annotation_path);
     for line in annotations.lines() {
         match line.text {
             Err(column) => corpus.bad_encoding(line.number, column),
             Ok(text) if text.starts_with('T') => match text_bound(text) {
                 Ok(None) => corpus.warn(
                     line.number,
-                    "a discontinuous entity; left out, no model here finds such entities",
+                    "discontinuous entity; skipped, because no model here finds such entities",
                 ),
-                Ok(Some(bound)) => document.place(bound, line.number, corpus),
-                Err(message) => corpus.error(line.number, message),
+                Ok(Some(bound)) => document.add(bound, line.number, corpus),
+                Err(error) => corpus.error(line.number, error.to_string()),
             },
             Ok(_) => {}
         }
     }
-    corpus.enter(&text_path);
+    corpus.set_file(&text_path);
     for line in document.lines {
         corpus.push(line.number, line.sentence);
     }
     Ok(())
 }
 
-/// An annotation such as `T1<tab>PER 0 5<tab>Maria`.
+/// A text-bound annotation such as `T1<tab>PER 0 5<tab>Maria`.
 struct TextBound<'a> {
     start: usize,
     end: usize,
@@ -95,16 +95,19 @@ struct TextBound<'a> {
     surface: &'a str,
 }
 
-/// `None` for an entity in several pieces.
-fn text_bound(line: &str) -> Result<Option<TextBound<'_>>, String> {
-    let expected =
-        || "expected `T1<tab>TYPE start end<tab>text`; mend the line or delete it".to_string();
+/// A line that is not a text-bound annotation.
+#[derive(Debug, thiserror::Error)]
+#[error("expected `T1<tab>TYPE start end<tab>text`; correct the line or delete it")]
+struct InvalidAnnotation;
+
+/// Parses a text-bound annotation; `None` for a discontinuous entity.
+fn text_bound(line: &str) -> Result<Option<TextBound<'_>>, InvalidAnnotation> {
     let mut columns = line.splitn(3, '\t');
     let (Some(_), Some(middle), Some(surface)) = (columns.next(), columns.next(), columns.next())
     else {
-        return Err(expected());
+        return Err(InvalidAnnotation);
     };
-    let (label, offsets) = middle.trim().split_once(' ').ok_or_else(expected)?;
+    let (label, offsets) = middle.trim().split_once(' ').ok_or(InvalidAnnotation)?;
     if offsets.contains(';') {
         return Ok(None);
     }
@@ -116,26 +119,27 @@ fn text_bound(line: &str) -> Result<Option<TextBound<'_>>, String> {
             label,
             surface,
         })),
-        _ => Err(expected()),
+        _ => Err(InvalidAnnotation),
     }
 }
 
-/// A line of the text.
+/// A line of the text file.
 struct TextLine {
     number: usize,
-    /// Its first character in the file.
+    /// Offset of its first character in the file.
     start: usize,
-    /// One past its last character, the line's end not counted.
+    /// One past the offset of its last character, without the line ending.
     end: usize,
     sentence: Sentence,
 }
 
+/// A text file with the entities read so far.
 struct Document<'a> {
-    /// The file's text, with the byte of every character.
     text: &'a str,
+    /// Byte offset of every character, and the length in bytes.
     bytes: Vec<usize>,
     lines: Vec<TextLine>,
-    /// What was placed so far: from, to, type.
+    /// Start, end and type of the entities so far.
     seen: HashSet<(usize, usize, String)>,
 }
 
@@ -167,8 +171,8 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Put an entity into its sentence, or say why it does not fit.
-    fn place(&mut self, bound: TextBound<'_>, line_number: usize, corpus: &mut Collector) {
+    /// Adds an entity to its sentence, or reports why it is invalid.
+    fn add(&mut self, bound: TextBound<'_>, line_number: usize, corpus: &mut Collector) {
         let TextBound {
             start,
             end,
@@ -177,28 +181,28 @@ impl<'a> Document<'a> {
         } = bound;
         if start >= end || end >= self.bytes.len() {
             let message = format!(
-                "{label} {start}..{end} does not lie in the text of {} characters; mend the offsets",
+                "{label} {start}..{end} is not within the text of {} characters; correct the offsets",
                 self.bytes.len() - 1
             );
             return corpus.error(line_number, message);
         }
-        let there = &self.text[self.bytes[start]..self.bytes[end]];
+        let actual = &self.text[self.bytes[start]..self.bytes[end]];
         let at = self.lines.partition_point(|line| line.start <= start);
         let line = at.checked_sub(1).map(|at| &mut self.lines[at]);
         let Some(line) = line.filter(|line| end <= line.end) else {
             return corpus.error(line_number, format!(
-                "{label} {start}..{end} goes over the end of a line, and every line is a sentence; join the lines of the text"
+                "{label} {start}..{end} crosses the end of a line, and every line is a sentence; join the lines of the text"
             ));
         };
-        if there != surface {
+        if actual != surface {
             return corpus.error(line_number, format!(
-                "{label} {start}..{end} is `{there}` in the text but `{surface}` here; offsets count characters, mend them"
+                "{label} {start}..{end} is `{actual}` in the text but `{surface}` here; offsets count characters, correct them"
             ));
         }
         if !self.seen.insert((start, end, label.to_string())) {
             return corpus.warn(
                 line_number,
-                format!("{label} {start}..{end} stands on a line above as well; counted once, delete one"),
+                format!("{label} {start}..{end} is also on a line above; counted once, delete one"),
             );
         }
         let (start, end) = (start - line.start, end - line.start);
@@ -209,7 +213,7 @@ impl<'a> Document<'a> {
                 .push(Entity::new(span.start, span.end, label)),
             None => {
                 corpus.warn(line_number, format!(
-                    "{label} `{}` does not start and end on word borders; no model of words can find it, move its borders if they are wrong",
+                    "{label} `{}` does not start and end at word boundaries, so no model can find it; correct the offsets if they are wrong",
                     slice(&line.sentence.text, start, end)
                 ));
                 line.sentence.misaligned.push(Misaligned {
@@ -253,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn invalid_annotations_are_reported() {
         let folder = tempfile::tempdir().unwrap();
         pair(
             folder.path(),
@@ -268,7 +272,7 @@ mod tests {
         assert_eq!(sentences[0].entities.len(), 1);
         let found: Vec<(usize, Severity)> = problems
             .iter()
-            .map(|p| (p.place.line, p.severity))
+            .map(|p| (p.location.line, p.severity))
             .collect();
         let (warning, error) = (Severity::Warning, Severity::Error);
         assert_eq!(

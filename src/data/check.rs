@@ -1,4 +1,4 @@
-//! Everything that is wrong with a corpus, and what each kind of model can reach in it.
+//! Checks of a corpus: all problems, and an upper bound on the recall of each kind of model.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,87 +6,88 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::leak::{Leak, Seen};
+use super::leakage::{Leakage, SeenSentences};
 use super::source::Collector;
 use super::stats::{Overlaps, share};
-use super::{Format, Options, Problem, Severity, collect, sniff};
+use super::{Format, Options, Problem, Severity, collect, detect_format};
 use crate::error::{Error, Location, Result};
 use crate::text::{Entity, Sentence, Span, outermost};
 
-/// What [`check`] found.
+/// The result of [`check`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Report {
-    /// One for each file that could be read.
+pub struct CheckReport {
+    /// Counts for each file that could be read.
     pub files: Vec<FileReport>,
-    /// Everything that is wrong, file by file.
+    /// All problems, file by file.
     pub problems: Vec<Problem>,
-    /// How many of them are errors.
+    /// Number of errors among the problems.
     pub errors: usize,
-    /// How many of them are warnings.
+    /// Number of warnings among the problems.
     pub warnings: usize,
-    /// Entities in all files, those off word borders included.
+    /// Entities in all files, including those that do not match word boundaries.
     pub entities: usize,
-    /// Entities that share characters with any other.
+    /// Entities that share characters with any other entity.
     pub overlapping: usize,
-    /// Entities that share characters with one of a different span.
+    /// Entities that share characters with an entity of a different span.
     pub nested: usize,
-    /// Entities whose very span has another type as well.
+    /// Entities whose span has a second type.
     pub same_span: usize,
-    /// Entities that overlap another without one containing the other.
+    /// Entities that overlap another entity without one containing the other.
     pub crossing: usize,
-    /// Entities off word borders.
+    /// Entities that do not match word boundaries.
     pub misaligned: usize,
-    /// How many entities each kind of model can find.
-    pub reach: Vec<Reach>,
-    /// The best recall a model can have that looks only at spans of up to so many words.
+    /// Upper bound on the recall of each kind of model.
+    #[serde(rename = "reach")]
+    pub recall_bounds: Vec<RecallBound>,
+    /// Upper bound on the recall of span models that limit the span length.
     pub span_limits: Vec<SpanLimit>,
-    /// Sentences that stand in two files.
-    pub leaks: Vec<Leak>,
+    /// Sentences that occur in two files.
+    pub leaks: Vec<Leakage>,
 }
 
-/// One file.
+/// Counts for one file.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FileReport {
-    /// Which.
+    /// Path of the file.
     pub file: PathBuf,
-    /// How it was read.
+    /// The format it was read as.
     pub format: Format,
-    /// Its sound sentences.
+    /// Number of valid sentences.
     pub sentences: usize,
-    /// Their words.
+    /// Number of words in them.
     pub words: usize,
-    /// Their entities.
+    /// Number of entities in them.
     pub entities: usize,
 }
 
-/// How many entities a kind of model can find at best.
+/// Upper bound on the recall of a kind of model: the share of entities it can represent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Reach {
-    /// The kind.
+pub struct RecallBound {
+    /// Kind of model.
     pub model: &'static str,
-    /// How many.
+    /// Number of entities it can represent.
     pub entities: usize,
-    /// The same as a share of all entities: the recall it cannot exceed.
+    /// These as a share of all entities.
     pub recall: f64,
 }
 
-/// The best recall under a limit on the length of spans.
+/// Upper bound on the recall of a span model that considers spans of up to `words` words.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SpanLimit {
-    /// The longest span looked at, in words.
+    /// Longest span considered, in words.
     pub words: usize,
-    /// Entities no longer than that.
+    /// Number of entities no longer than that.
     pub entities: usize,
-    /// The same as a share of all entities.
+    /// These as a share of all entities.
     pub recall: f64,
 }
 
-/// Check files against the format they are in and against each other. A file that cannot be read at all is one of
-/// the problems.
-pub fn check(files: &[PathBuf], options: &Options) -> Report {
-    let mut report = Report::default();
-    let mut counts = Counts::default();
-    let mut seen = Seen::default();
+/// Checks files against their format and compares them with each other. A file that cannot be read at all is reported as
+/// a problem.
+pub fn check(files: &[PathBuf], options: &Options) -> CheckReport {
+    let mut report = CheckReport::default();
+    let mut totals = Totals::default();
+    let mut seen = SeenSentences::default();
     for file in files {
         match scan_file(file, options) {
             Ok((format, corpus)) => {
@@ -94,12 +95,12 @@ pub fn check(files: &[PathBuf], options: &Options) -> Report {
                     .files
                     .push(FileReport::of(file, format, &corpus.sentences));
                 for sentence in &corpus.sentences {
-                    counts.add(sentence);
+                    totals.add(sentence);
                 }
                 let leaks = seen.compare(file, &corpus);
                 report.problems.extend(corpus.problems);
-                for (leak, place) in leaks {
-                    report.problems.push(leak.warning(place));
+                for (leak, location) in leaks {
+                    report.problems.push(leak.warning(location));
                     report.leaks.push(leak);
                 }
             }
@@ -109,12 +110,12 @@ pub fn check(files: &[PathBuf], options: &Options) -> Report {
     let errors = |problem: &&Problem| problem.severity == Severity::Error;
     report.errors = report.problems.iter().filter(errors).count();
     report.warnings = report.problems.len() - report.errors;
-    counts.fill(&mut report);
+    totals.fill(&mut report);
     report
 }
 
 fn scan_file(file: &Path, options: &Options) -> Result<(Format, Collector)> {
-    let format = options.format.map_or_else(|| sniff(file), Ok)?;
+    let format = options.format.map_or_else(|| detect_format(file), Ok)?;
     let options = Options {
         format: Some(format),
         ..options.clone()
@@ -123,13 +124,13 @@ fn scan_file(file: &Path, options: &Options) -> Result<(Format, Collector)> {
 }
 
 fn unreadable(file: &Path, error: Error) -> Problem {
-    let (place, message) = match error {
-        Error::Data { place, problem } => (place, problem),
-        Error::Io { path, said } => (Location::file(path), said.to_string()),
-        other => (Location::file(file), other.to_string()),
+    let (location, message) = match error {
+        Error::Data { location, problem } => (location, problem),
+        Error::Io { path, source } => (Location::file(path), source.to_string()),
+        other => (Location::file(file), other.chain()),
     };
     Problem {
-        place,
+        location,
         message,
         severity: Severity::Error,
     }
@@ -148,9 +149,9 @@ impl FileReport {
     }
 }
 
-/// Sums over all files.
+/// Counts summed over all files.
 #[derive(Default)]
-struct Counts {
+struct Totals {
     aligned: usize,
     misaligned: usize,
     overlapping: usize,
@@ -158,13 +159,13 @@ struct Counts {
     same_span: usize,
     crossing: usize,
     outermost: usize,
-    /// Distinct spans with an entity: a span model gives each one type.
+    /// Distinct spans of entities: a span model assigns one type to each.
     spans: usize,
-    /// How many of these have so many words.
+    /// Number of distinct spans by their length in words.
     lengths: Vec<usize>,
 }
 
-impl Counts {
+impl Totals {
     fn add(&mut self, sentence: &Sentence) {
         self.aligned += sentence.entities.len();
         self.misaligned += sentence.misaligned.len();
@@ -187,7 +188,7 @@ impl Counts {
         }
     }
 
-    fn fill(&self, report: &mut Report) {
+    fn fill(&self, report: &mut CheckReport) {
         let total = self.aligned + self.misaligned;
         report.entities = total;
         report.misaligned = self.misaligned;
@@ -195,15 +196,15 @@ impl Counts {
         report.nested = self.nested;
         report.same_span = self.same_span;
         report.crossing = self.crossing;
-        let reach = |model, entities| Reach {
+        let bound = |model, entities| RecallBound {
             model,
             entities,
             recall: share(entities, total),
         };
-        report.reach = vec![
-            reach("flat tagger", self.outermost),
-            reach("span model without a limit", self.spans),
-            reach("boundary regression", self.aligned),
+        report.recall_bounds = vec![
+            bound("flat tagger", self.outermost),
+            bound("span model without a limit", self.spans),
+            bound("boundary regression", self.aligned),
         ];
         let longest = self.lengths.len().saturating_sub(1);
         report.span_limits = limits(longest)
@@ -219,7 +220,7 @@ impl Counts {
     }
 }
 
-/// The limits worth a look: every one up to ten, then wider steps, and the longest entity.
+/// The span limits to report: all up to ten, then in wider steps, and the length of the longest entity.
 fn limits(longest: usize) -> impl Iterator<Item = usize> {
     (1..=longest).filter(move |words| {
         *words <= 10
@@ -238,14 +239,14 @@ fn crossing(entities: &[Entity]) -> usize {
     entities.iter().filter(any).count()
 }
 
-impl Report {
-    /// True when there is no error; warnings may be there.
-    pub fn is_sound(&self) -> bool {
+impl CheckReport {
+    /// True when there are no errors. Warnings are allowed.
+    pub fn is_valid(&self) -> bool {
         self.errors == 0
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for CheckReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for problem in &self.problems {
             writeln!(f, "{problem}")?;
@@ -274,11 +275,11 @@ impl fmt::Display for Report {
         row("  nested", self.nested)?;
         row("  two types on one span", self.same_span)?;
         row("  crossing another", self.crossing)?;
-        row("  off word borders", self.misaligned)?;
-        for reach in &self.reach {
+        row("  not at word boundaries", self.misaligned)?;
+        for bound in &self.recall_bounds {
             row(
-                &format!("within reach of a {}", reach.model),
-                reach.entities,
+                &format!("within reach of a {}", bound.model),
+                bound.entities,
             )?;
         }
         for limit in &self.span_limits {
@@ -307,21 +308,21 @@ mod tests {
     }
 
     #[test]
-    fn shares_and_ceilings() {
+    fn shares_and_recall_bounds() {
         let (_folder, files) = folder(&[(
             "a.jsonl",
             r#"{"text": "one two three four five", "entities": [[0, 13, "A"], [4, 7, "B"], [8, 18, "C"], [19, 23, "D"], [20, 23, "E"]]}"#,
         )]);
         let report = check(&files, &Options::default());
         assert_eq!((report.errors, report.warnings), (0, 1));
-        assert!(report.is_sound());
+        assert!(report.is_valid());
         assert_eq!(report.entities, 5);
         assert_eq!(
             (report.nested, report.crossing, report.misaligned),
             (5, 2, 1)
         );
-        let reach: Vec<usize> = report.reach.iter().map(|reach| reach.entities).collect();
-        assert_eq!(reach, [2, 4, 4]);
+        let bounds: Vec<usize> = report.recall_bounds.iter().map(|b| b.entities).collect();
+        assert_eq!(bounds, [2, 4, 4]);
         let limits: Vec<usize> = report
             .span_limits
             .iter()
@@ -334,11 +335,13 @@ mod tests {
             text.contains("a.jsonl:1: warning:") && text.contains("80.00 %"),
             "{text}"
         );
-        assert!(serde_json::to_value(&report).unwrap()["problems"][0]["line"] == 1);
+        let json = serde_json::to_value(&report).unwrap();
+        assert_eq!(json["problems"][0]["line"], 1);
+        assert_eq!(json["reach"][0]["entities"], 2);
     }
 
     #[test]
-    fn leaks_between_files_are_warned_of() {
+    fn leakage_between_files_is_a_warning() {
         let (_folder, files) = folder(&[
             ("train.txt", "This is a test .\nYes .\n"),
             (
@@ -349,7 +352,7 @@ mod tests {
         let report = check(&files, &Options::default());
         assert_eq!(report.leaks.len(), 1);
         assert_eq!(report.leaks[0].sentences, 2);
-        assert_eq!(report.problems[0].place, Location::line(&files[1], 3));
+        assert_eq!(report.problems[0].location, Location::line(&files[1], 3));
         assert_eq!(report.warnings, 1);
     }
 
@@ -359,7 +362,7 @@ mod tests {
         files.push(PathBuf::from("missing.jsonl"));
         let report = check(&files, &Options::default());
         assert_eq!((report.files.len(), report.errors), (1, 2));
-        assert!(!report.is_sound());
-        assert!(check(&[], &Options::default()).is_sound());
+        assert!(!report.is_valid());
+        assert!(check(&[], &Options::default()).is_valid());
     }
 }

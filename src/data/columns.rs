@@ -1,29 +1,29 @@
-//! Column files: one word a line, its tags in columns, blank lines between sentences.
+//! Column files: one word per line, its tags in columns, blank lines between sentences.
 //!
-//! Covers CoNLL-2003 and its relatives, GermEval (several tag columns are layers), Universal NER (`# text`
-//! gives the text), WNUT (words that start with `#`) and WeiboNER (a number behind every character).
+//! Covers CoNLL-2003 and similar formats, GermEval (several tag columns are layers), Universal NER (`# text` gives the
+//! text), WNUT (words that start with `#`) and WeiboNER (a number after every character).
 
 use std::collections::HashSet;
 
 use super::bio;
-use super::layout::{Layout, cut_position, is_comment, is_range};
+use super::column_layout::{ColumnLayout, is_comment, is_range, split_position};
 use super::source::{Collector, Source};
 use super::{Options, words};
 use crate::text::{Entity, Sentence};
 
-/// Read a column file.
+/// Reads a column file.
 ///
-/// A stray `I-X` opens an entity, with a warning unless the scheme is IOB1; WeiboNER's published counts need
-/// this reading.
+/// An `I-X` without a `B-X` starts an entity, with a warning unless the scheme is IOB1. WeiboNER's published counts
+/// assume this.
 pub(super) fn read(source: &Source, options: &Options, corpus: &mut Collector) {
-    let layout = match Layout::find(source, options) {
+    let layout = match ColumnLayout::detect(source, options) {
         Ok(Some(layout)) => layout,
         Ok(None) => return corpus.warn(0, "the file has no words"),
-        Err(message) => return corpus.error(0, message),
+        Err(error) => return corpus.error(0, error.to_string()),
     };
-    for column in &layout.left_out {
+    for column in &layout.ignored {
         corpus.warn(0, format!(
-            "column {column} (counted from 0) looks like tags too but is left out; if it is a layer of entities, name it in tag_columns"
+            "column {column} (counted from 0) also looks like tags but is ignored; if it is a layer of entities, add it to tag_columns"
         ));
     }
     let mut reader = Reader {
@@ -33,13 +33,13 @@ pub(super) fn read(source: &Source, options: &Options, corpus: &mut Collector) {
         documents: 0,
         text: None,
         rows: Vec::new(),
-        broken: false,
+        invalid: false,
     };
     for line in source.lines() {
         match line.text {
             Err(column) => {
                 reader.corpus.bad_encoding(line.number, column);
-                reader.broken = true;
+                reader.invalid = true;
             }
             Ok(text) => reader.line(line.number, text),
         }
@@ -47,17 +47,18 @@ pub(super) fn read(source: &Source, options: &Options, corpus: &mut Collector) {
     reader.end_sentence();
 }
 
+/// The state of reading a column file line by line.
 struct Reader<'a, 'b> {
-    layout: &'b Layout,
+    layout: &'b ColumnLayout,
     corpus: &'b mut Collector,
     document: Option<String>,
     documents: usize,
-    /// What `# text = ` said about the sentence to come.
+    /// The text of the next sentence, from a `# text = ` comment.
     text: Option<&'a str>,
-    /// The rows of the sentence so far with their line numbers.
+    /// The rows of the current sentence with their line numbers.
     rows: Vec<(usize, Vec<&'a str>)>,
-    /// A row of the sentence could not be read.
-    broken: bool,
+    /// A row of the current sentence is invalid.
+    invalid: bool,
 }
 
 impl<'a> Reader<'a, '_> {
@@ -107,18 +108,18 @@ impl<'a> Reader<'a, '_> {
             let separator = if layout.tabs { "tabs" } else { "white space" };
             let columns = if row.len() == 1 { "column" } else { "columns" };
             self.corpus.error(number, format!(
-                "{} {columns} where the other rows have {}, separated by {separator}: `{}`; mend the row, or put a blank line between sentences",
+                "{} {columns} where the other rows have {}, separated by {separator}: `{}`; correct the row, or put a blank line between sentences",
                 row.len(), layout.width, row.join(" ")
             ));
-            self.broken = true;
+            self.invalid = true;
         } else if layout.id.is_some_and(|column| is_range(row[column])) {
-            // A multiword token of CoNLL-U; its parts follow as rows of their own.
+            // A multiword token of CoNLL-U; its words follow in their own rows.
         } else if row[layout.word].is_empty() {
             self.corpus.error(
                 number,
                 "the word is empty; delete the row, or put a word in it",
             );
-            self.broken = true;
+            self.invalid = true;
         } else {
             self.rows.push((number, row));
         }
@@ -127,7 +128,7 @@ impl<'a> Reader<'a, '_> {
     fn end_sentence(&mut self) {
         let rows = std::mem::take(&mut self.rows);
         let text = self.text.take();
-        let broken = std::mem::take(&mut self.broken);
+        let invalid = std::mem::take(&mut self.invalid);
         let Some((first, _)) = rows.first() else {
             return;
         };
@@ -142,23 +143,23 @@ impl<'a> Reader<'a, '_> {
                 .map(|(_, row)| row[column].to_string())
                 .collect()
         });
-        let sound = self.entities(&rows, &mut sentence);
-        if sound && !broken {
+        let valid = self.entities(&rows, &mut sentence);
+        if valid && !invalid {
             self.corpus.push(first, sentence);
         }
     }
 
     fn token<'r>(&self, row: &[&'r str]) -> &'r str {
         let word = row[self.layout.word];
-        match cut_position(word) {
+        match split_position(word) {
             Some((character, _)) if self.layout.strip_digit => character,
             _ => word,
         }
     }
 
-    /// Read the tag columns; false when a tag has no reading.
+    /// Decodes the tag columns; false when one of them contains text that is not a tag.
     fn entities(&mut self, rows: &[(usize, Vec<&str>)], sentence: &mut Sentence) -> bool {
-        let mut sound = true;
+        let mut valid = true;
         let mut seen: HashSet<Entity> = HashSet::new();
         for column in &self.layout.tags {
             let tags: Vec<&str> = rows.iter().map(|(_, row)| row[*column]).collect();
@@ -166,7 +167,7 @@ impl<'a> Reader<'a, '_> {
             for problem in problems {
                 let line = rows[problem.index].0;
                 if problem.fatal {
-                    sound = false;
+                    valid = false;
                     self.corpus.error(line, problem.message);
                 } else {
                     self.corpus.warn(line, problem.message);
@@ -178,7 +179,7 @@ impl<'a> Reader<'a, '_> {
                 } else {
                     let line = rows[entity.span.start].0;
                     self.corpus.warn(line, format!(
-                        "the {} that starts here stands in two layers; counted once, delete it from one",
+                        "the {} that starts here is in two layers; counted once, delete it from one",
                         entity.label
                     ));
                 }
@@ -187,14 +188,14 @@ impl<'a> Reader<'a, '_> {
         if self.layout.tags.len() > 1 {
             sentence.entities.sort();
         }
-        sound
+        valid
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Format, Problem, Scheme, Severity, scan};
+    use crate::data::{Format, Problem, Severity, TagScheme, scan};
 
     fn with(content: impl AsRef<[u8]>, options: Options) -> (Vec<Sentence>, Vec<Problem>) {
         let folder = tempfile::tempdir().unwrap();
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn conll_2003_with_iob1_and_documents() {
+    fn conll_2003_has_iob1_tags_and_documents() {
         let text = "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nrejects VBZ I-VP O\nGerman JJ I-NP I-MISC\nSwiss JJ I-NP B-MISC\n\n\
                     -DOCSTART- -X- O O\r\n\r\nPeter NNP I-NP I-PER\r\nBlackburn NNP I-NP I-PER";
         let (sentences, problems) = columns(text);
@@ -241,11 +242,11 @@ mod tests {
         assert_eq!(sentences[1].text, "fun #end");
         let (sentences, problems) = columns("fun\tO\n#tag\nand\tO\n");
         assert!(sentences.is_empty());
-        assert_eq!(problems[0].place.line, 2);
+        assert_eq!(problems[0].location.line, 2);
     }
 
     #[test]
-    fn germeval_layers_nest() {
+    fn germeval_columns_are_layers() {
         let text = "#\thttp://de.wikipedia.org [2009-10-17]\n1\tReal\tB-ORG\tO\n2\tMadrid\tI-ORG\tB-LOC\n3\tsiegt\tO\tO\n\n\
                     #\tn-tv.de [2005]\n1\tOho\tO\tO\n";
         let (sentences, problems) = columns(text);
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn weibo_positions_are_cut() {
+    fn weibo_positions_are_removed() {
         let text = "科0\tB-PER.NOM\n技1\tI-PER.NOM\n\u{fffd}\u{fffd}0\tO\n90\tO\n911\tO\n";
         let (sentences, _) = columns(text);
         assert_eq!(sentences[0].text, "科 技 \u{fffd}\u{fffd} 9 9");
@@ -294,18 +295,21 @@ mod tests {
         assert_eq!(found(&sentences[0]), [("a", "LOC"), ("b c", "PER")]);
         assert_eq!(problems.len(), 1);
         assert_eq!(
-            (problems[0].severity, problems[0].place.line),
+            (problems[0].severity, problems[0].location.line),
             (Severity::Warning, 3)
         );
     }
 
     #[test]
-    fn every_bad_row_is_found_and_its_sentence_left_out() {
+    fn every_invalid_row_is_reported_and_its_sentence_skipped() {
         let text: &[u8] = b"a O\nb\nc O\n\nd X-PER\ne O\nf O\n\ng\xff O\n\nh B-LOC\ni I-LOC\n";
         let (sentences, problems) = columns(text);
         assert_eq!(sentences.len(), 1);
         assert_eq!(sentences[0].text, "h i");
-        let lines: Vec<usize> = problems.iter().map(|problem| problem.place.line).collect();
+        let lines: Vec<usize> = problems
+            .iter()
+            .map(|problem| problem.location.line)
+            .collect();
         assert_eq!(lines, [2, 5, 9]);
         assert!(
             problems[0]
@@ -321,7 +325,7 @@ mod tests {
             word_column: Some(1),
             tag_columns: Some(vec![0, 2]),
             pos_column: Some(3),
-            scheme: Some(Scheme::Iob2),
+            scheme: Some(TagScheme::Iob2),
             ..Options::of(Format::Columns)
         };
         let (sentences, problems) = with(text, options.clone());
@@ -337,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_files_are_no_trouble() {
+    fn unusual_files_are_read() {
         assert!(columns("").0.is_empty());
         assert!(columns("\n \n\t\n").0.is_empty());
         assert_eq!(columns("#x\tO\n").0.len(), 1);

@@ -1,9 +1,9 @@
-//! Corpora by name: what is known about each, where its files are, and whether they are the files we know.
+//! Datasets by name: their description, the location of their files, and a check of counts and hashes.
 //!
-//! A dataset is a folder `<root>/<name>/` with the corpus's files. What they are stands in `dataset.toml`, either in
-//! that folder or, for the corpora in [`KNOWN`], in this program. `datasets/README.md` explains every field.
+//! A dataset is a folder `<root>/<name>/` with the files of a corpus. They are described by `dataset.toml`, either in that
+//! folder or, for the datasets in [`KNOWN`], in this program. `datasets/README.md` explains all fields.
 
-mod about;
+mod info;
 mod verify;
 
 use std::ffi::OsString;
@@ -13,10 +13,10 @@ use crate::data::{self, Options};
 use crate::error::{Error, Result, nearest};
 use crate::text::Sentence;
 
-pub use about::{About, Count, Paper, Split};
-pub use verify::{Checked, Verification, verify};
+pub use info::{DatasetInfo, InfoError, PaperCounts, SplitCounts, SplitInfo};
+pub use verify::{SplitCheck, Verification, verify};
 
-/// The environment variable that names more roots, separated as in `PATH`.
+/// The environment variable with further root folders, separated as in `PATH`.
 pub const VARIABLE: &str = "NERZOO_DATA";
 
 macro_rules! known {
@@ -25,27 +25,27 @@ macro_rules! known {
     };
 }
 
-/// The corpora this program knows, each with its `dataset.toml`.
+/// Names of the datasets that this program describes, with the text of their `dataset.toml`.
 #[rustfmt::skip]
 pub const KNOWN: &[(&str, &str)] = known!(
     "ace04" "ace05" "bc5cdr" "conll03" "conll04" "conllpp" "genia" "gum-open" "kbp17" "msra" "ncbi" "ontonotes5"
     "quickstart" "resume" "scierc" "uner-zh-gsdsimp" "weibo" "wnut16" "wnut17"
 );
 
-/// A corpus that was found.
+/// A dataset whose files were found.
 #[derive(Debug, Clone)]
 pub struct Dataset {
-    /// The name it was asked for by.
+    /// Its name.
     pub name: String,
-    /// Where its files are.
+    /// The folder of its files.
     pub folder: PathBuf,
-    /// What is known about it.
-    pub about: About,
-    /// True when no `dataset.toml` exists and the splits were guessed from file names.
+    /// Its description.
+    pub info: DatasetInfo,
+    /// True when there is no `dataset.toml` and the splits were inferred from file names.
     pub inferred: bool,
 }
 
-/// Where corpora are looked for: the flag's folder, those of [`VARIABLE`], then `datasets`.
+/// The folders in which datasets are searched: the one given on the command line, those of [`VARIABLE`], then `datasets`.
 pub fn roots(flag: Option<&Path>) -> Vec<PathBuf> {
     roots_with(flag, std::env::var_os(VARIABLE))
 }
@@ -60,7 +60,7 @@ fn roots_with(flag: Option<&Path>, variable: Option<OsString>) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The corpora of this program and the folders of the roots, sorted.
+/// The names of all known datasets and of all folders in the roots, sorted.
 pub fn names(roots: &[PathBuf]) -> Vec<String> {
     let entries = roots
         .iter()
@@ -77,77 +77,82 @@ pub fn names(roots: &[PathBuf]) -> Vec<String> {
     names
 }
 
-/// What this program knows about a corpus, whether or not its files are here.
-pub fn known(name: &str) -> Option<About> {
+/// The description of a known dataset, whether or not its files are available.
+pub fn known(name: &str) -> Option<DatasetInfo> {
     let (_, text) = KNOWN.iter().find(|(known, _)| *known == name)?;
-    Some(About::parse(text, Path::new(name)).expect("a test parses every one"))
+    Some(DatasetInfo::parse(text, Path::new(name)).expect("a test parses every one"))
 }
 
-/// The corpus of that name in the first root that has the files of at least one of its splits.
+/// Finds a dataset by name: in the first root that has all files of at least one of its splits.
 pub fn find(name: &str, roots: &[PathBuf]) -> Result<Dataset> {
     if name.trim().is_empty() {
         return Err(Error::Config(unknown(name, &names(roots), "nowhere")));
     }
-    let mut looked = Vec::new();
-    let mut about = known(name);
+    let mut searched = Vec::new();
+    let mut info = known(name);
     for root in roots {
         let folder = root.join(name);
         let Some((found, inferred)) = describe(name, &folder)? else {
-            looked.push(format!("{} (no such folder)", folder.display()));
+            searched.push(format!("{} (no such folder)", folder.display()));
             continue;
         };
-        if found.splits.values().any(|split| split.is_in(&folder)) {
+        if found
+            .splits
+            .values()
+            .any(|split| split.is_complete(&folder))
+        {
             let name = name.to_string();
             return Ok(Dataset {
                 name,
                 folder,
-                about: found,
+                info: found,
                 inferred,
             });
         }
-        looked.push(format!("{} (without the files)", folder.display()));
-        about = about.or((!inferred).then_some(found));
+        searched.push(format!("{} (without the files)", folder.display()));
+        info = info.or((!inferred).then_some(found));
     }
-    let looked = looked.join(", ");
-    Err(Error::Config(match about {
-        Some(about) => about.how_to_get(name, &looked),
-        None => unknown(name, &names(roots), &looked),
+    let searched = searched.join(", ");
+    Err(Error::Config(match info {
+        Some(info) => info.how_to_get(name, &searched),
+        None => unknown(name, &names(roots), &searched),
     }))
 }
 
-/// What the folder's own file, else this program, else its file names say; nothing when there is no such folder.
-fn describe(name: &str, folder: &Path) -> Result<Option<(About, bool)>> {
+/// The description of a dataset from its folder, else from this program, else inferred from its file names (then the flag
+/// is true); `None` when there is no such folder.
+fn describe(name: &str, folder: &Path) -> Result<Option<(DatasetInfo, bool)>> {
     if !folder.is_dir() {
         return Ok(None);
     }
     let file = folder.join("dataset.toml");
     if file.is_file() {
         let text = std::fs::read_to_string(&file).map_err(|error| Error::io(&file, error))?;
-        return Ok(Some((About::parse(&text, &file)?, false)));
+        return Ok(Some((DatasetInfo::parse(&text, &file)?, false)));
     }
     match known(name) {
-        Some(about) => Ok(Some((about, false))),
-        None => Ok(Some((About::infer(name, folder)?, true))),
+        Some(info) => Ok(Some((info, false))),
+        None => Ok(Some((DatasetInfo::infer(name, folder)?, true))),
     }
 }
 
-fn unknown(name: &str, all: &[String], looked: &str) -> String {
+fn unknown(name: &str, all: &[String], searched: &str) -> String {
     let near = nearest(&name.to_lowercase(), all.iter().map(String::as_str));
     let near = near.map_or(String::new(), |near| format!("; did you mean {near:?}?"));
     format!(
-        "no dataset {name:?}{near}\nknown: {}\nlooked in: {looked}",
+        "no dataset {name:?}{near}\nknown: {}\nlooked in: {searched}",
         all.join(", ")
     )
 }
 
 impl Dataset {
-    /// The splits it has, such as `dev`, `test`, `train`.
+    /// Names of its splits, such as `dev`, `test`, `train`.
     pub fn splits(&self) -> impl Iterator<Item = &str> {
-        self.about.splits.keys().map(String::as_str)
+        self.info.splits.keys().map(String::as_str)
     }
 
-    fn split(&self, name: &str) -> Result<&Split> {
-        self.about.splits.get(name).ok_or_else(|| {
+    fn split(&self, name: &str) -> Result<&SplitInfo> {
+        self.info.splits.get(name).ok_or_else(|| {
             let all: Vec<&str> = self.splits().collect();
             let near = nearest(name, all.iter().copied());
             let near = near.map_or(String::new(), |near| format!("; did you mean {near:?}?"));
@@ -159,13 +164,13 @@ impl Dataset {
         })
     }
 
-    /// The files a split is read from; those of the split it is held out of, when it has none of its own.
+    /// The files of a split. For a held-out split: those of the split it is taken from.
     pub fn files(&self, split: &str) -> Result<Vec<PathBuf>> {
-        let described = self.split(split)?;
-        if let Some(source) = &described.hold_out_of {
+        let info = self.split(split)?;
+        if let Some(source) = &info.hold_out_of {
             return self.files(source);
         }
-        let files: Vec<PathBuf> = described
+        let files: Vec<PathBuf> = info
             .files
             .iter()
             .map(|file| self.folder.join(file))
@@ -176,34 +181,34 @@ impl Dataset {
                 "dataset {}, split {split}: {} is missing\nsource: {}\nlicence: {}",
                 self.name,
                 missing.display(),
-                self.about.source,
-                self.about.licence
+                self.info.source,
+                self.info.licence
             ))),
         }
     }
 
-    /// How its files are to be read.
+    /// The options for reading its files.
     pub fn options(&self) -> Options {
-        let mut options = self.about.options.clone();
-        options.format = self.about.format.or(options.format);
+        let mut options = self.info.options.clone();
+        options.format = self.info.format.or(options.format);
         options
     }
 
-    /// The sentences of a split: without the tail that another split holds out, or that tail.
+    /// The sentences of a split, without those that another split holds out.
     pub fn load(&self, split: &str) -> Result<Vec<Sentence>> {
         let mut sentences = self.read(split)?;
-        let described = self.split(split)?;
-        if described.hold_out_of.is_some() {
-            return Ok(sentences.split_off(described.cut(sentences.len())));
+        let info = self.split(split)?;
+        if info.hold_out_of.is_some() {
+            return Ok(sentences.split_off(info.held_out_from(sentences.len())));
         }
-        let mut others = self.about.splits.values();
+        let mut others = self.info.splits.values();
         if let Some(held) = others.find(|other| other.hold_out_of.as_deref() == Some(split)) {
-            sentences.truncate(held.cut(sentences.len()));
+            sentences.truncate(held.held_out_from(sentences.len()));
         }
         Ok(sentences)
     }
 
-    /// All sentences of a split's files, whatever is held out of them; what papers train on that have no dev.
+    /// All sentences of a split's files, including held-out ones, as used by papers without a dev split.
     pub fn load_whole(&self, split: &str) -> Result<Vec<Sentence>> {
         match self.split(split)?.hold_out_of {
             Some(_) => self.load(split),
@@ -215,14 +220,14 @@ impl Dataset {
         data::read_many(&self.files(split)?, &self.options())
     }
 
-    /// What a split's files should contain, as far as it is recorded.
-    pub fn expected(&self, split: &str) -> Result<Count> {
-        let Split {
+    /// The recorded counts of a split's files.
+    pub fn expected(&self, split: &str) -> Result<SplitCounts> {
+        let SplitInfo {
             sentences,
             entities,
             ..
         } = *self.split(split)?;
-        Ok(Count {
+        Ok(SplitCounts {
             sentences,
             entities,
         })
@@ -233,7 +238,7 @@ impl Dataset {
 mod tests {
     use super::*;
 
-    /// A corpus folder of `count` one-word sentences with an entity each.
+    /// Writes a file of `count` one-word sentences with one entity each.
     pub fn jsonl(folder: &Path, file: &str, count: usize) {
         std::fs::create_dir_all(folder).unwrap();
         let line = |i| {
@@ -251,20 +256,14 @@ mod tests {
     #[test]
     fn every_known_dataset_parses() {
         for (name, text) in KNOWN {
-            let about = About::parse(text, Path::new(name)).unwrap();
+            let info = DatasetInfo::parse(text, Path::new(name)).unwrap();
             assert!(
-                about.splits.contains_key("train") || about.splits.contains_key("test"),
+                info.splits.contains_key("train") || info.splits.contains_key("test"),
                 "{name}"
             );
-            assert!(
-                !about.types.is_empty() && !about.source.is_empty(),
-                "{name}"
-            );
-            assert!(about.format.is_some() && known(name).is_some(), "{name}");
-            let hashes = about
-                .splits
-                .values()
-                .flat_map(|split| split.sha256.values());
+            assert!(!info.types.is_empty() && !info.source.is_empty(), "{name}");
+            assert!(info.format.is_some() && known(name).is_some(), "{name}");
+            let hashes = info.splits.values().flat_map(|split| split.sha256.values());
             assert!(hashes.into_iter().all(|hash| hash.len() == 64), "{name}");
         }
         let sorted = KNOWN.is_sorted_by_key(|(name, _)| *name);
@@ -289,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_root_with_files_wins() {
+    fn the_first_root_with_files_is_used() {
         let temporary = tempfile::tempdir().unwrap();
         let roots = ["a", "b", "c"].map(|root| temporary.path().join(root));
         std::fs::create_dir_all(roots[0].join("genia")).unwrap();
@@ -314,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_files_say_where_to_get_them() {
+    fn missing_files_are_explained() {
         let temporary = tempfile::tempdir().unwrap();
         let root = temporary.path().to_path_buf();
         let error = find("ace04", &[root.clone(), root.join("x")])
@@ -349,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_without_a_description_are_guessed() {
+    fn splits_are_inferred_without_a_description() {
         let temporary = tempfile::tempdir().unwrap();
         let folder = temporary.path().join("mine");
         for (file, count) in [
@@ -368,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn the_held_out_tail_is_not_trained_on() {
+    fn held_out_sentences_are_not_in_train() {
         let temporary = tempfile::tempdir().unwrap();
         let folder = temporary.path().join("held");
         jsonl(&folder, "a.jsonl", 20);

@@ -1,130 +1,96 @@
-//! The formats corpora come in, and the knobs for reading them.
-
-use std::fmt;
-use std::str::FromStr;
+//! The corpus formats, and the options for reading them.
 
 use serde::{Deserialize, Serialize};
+use strum::VariantNames;
 
-use super::bio::Scheme;
+use super::tag_scheme::TagScheme;
 use super::words::Segmentation;
 use crate::error::{Error, nearest};
 
-/// How a corpus file is laid out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// The format of a corpus file. Its name in recipes and on the command line is the variant's name in snake case.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::Display,
+    strum::EnumString,
+    strum::EnumIter,
+    strum::VariantNames,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(
+    serialize_all = "snake_case",
+    parse_err_ty = Error,
+    parse_err_fn = unknown_format
+)]
 pub enum Format {
-    /// One word a line with its tags in columns, blank lines between sentences (CoNLL, GermEval, UNER, WNUT).
+    /// One word per line with its tags in columns, blank lines between sentences (CoNLL, GermEval, UNER, WNUT).
     Columns,
-    /// One JSON object a line: `tokens`, and entities that count words.
+    /// One JSON object per line: `tokens`, and entities as spans of words.
+    #[strum(to_string = "tokens_jsonl", serialize = "tokens-jsonl")]
     TokensJsonl,
-    /// One JSON object a line: `text`, and entities that count characters (Doccano's export too).
+    /// One JSON object per line: `text`, and entities as spans of characters (Doccano's export too).
+    #[strum(to_string = "text_jsonl", serialize = "text-jsonl")]
     TextJsonl,
-    /// A JSON list of objects with `tokens` and `entities`, as SpERT and DiffusionNER read it.
+    /// A JSON list of objects with `tokens` and `entities`, the format of SpERT and DiffusionNER.
     Spert,
-    /// A JSON list of objects with `sentence` and `ner` index lists, as W2NER and BOPN read it.
+    /// A JSON list of objects with `sentence` and `ner` index lists, the format of W2NER and BOPN.
     W2ner,
-    /// BRAT standoff: a `.txt` with its `.ann` beside it, or a folder of such pairs.
+    /// BRAT standoff: a `.txt` file with an `.ann` file of the same name, or a folder of such pairs.
     Brat,
-    /// One text a line, nothing annotated.
+    /// One sentence per line without annotations. Named `text`.
     #[serde(rename = "text")]
+    #[strum(to_string = "text")]
     PlainText,
 }
 
-impl Format {
-    /// Every format.
-    pub const ALL: [Format; 7] = [
-        Format::Columns,
-        Format::TokensJsonl,
-        Format::TextJsonl,
-        Format::Spert,
-        Format::W2ner,
-        Format::Brat,
-        Format::PlainText,
-    ];
-
-    /// The name used on the command line and in recipes.
-    pub fn name(self) -> &'static str {
-        match self {
-            Format::Columns => "columns",
-            Format::TokensJsonl => "tokens_jsonl",
-            Format::TextJsonl => "text_jsonl",
-            Format::Spert => "spert",
-            Format::W2ner => "w2ner",
-            Format::Brat => "brat",
-            Format::PlainText => "text",
-        }
-    }
-
-    /// All names in one line, for messages.
-    pub fn names() -> String {
-        Self::ALL.map(Format::name).join(", ")
-    }
+fn unknown_format(name: &str) -> Error {
+    unknown_name("format", name, Format::VARIANTS)
 }
 
-impl fmt::Display for Format {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Format {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self, Error> {
-        named(name, &Self::ALL, Format::name, "format")
-    }
-}
-
-/// Find a value by its name (hyphens and underscores are one), or say which name was probably meant.
-pub(super) fn named<T: Copy>(
-    name: &str,
-    all: &[T],
-    name_of: fn(T) -> &'static str,
-    kind: &str,
-) -> Result<T, Error> {
-    let spelled = name.trim().replace('-', "_");
-    if let Some(found) = all.iter().find(|value| name_of(**value) == spelled) {
-        return Ok(*found);
-    }
-    let names: Vec<&str> = all.iter().map(|value| name_of(*value)).collect();
-    let hint = nearest(&spelled, names.iter().copied())
+/// The error for a name that is not one of `known`, with a suggestion.
+pub(super) fn unknown_name(kind: &str, name: &str, known: &[&'static str]) -> Error {
+    let hint = nearest(&name.trim().replace('-', "_"), known.iter().copied())
         .map(|near| format!(" (did you mean `{near}`?)"))
         .unwrap_or_default();
-    Err(Error::Config(format!(
-        "unknown {kind} `{name}`{hint}; known: {}",
-        names.join(", ")
-    )))
+    let known = known.join(", ");
+    Error::Config(format!("unknown {kind} `{name}`{hint}; known: {known}"))
 }
 
-/// Knobs for reading; what is `None` is found out from the file.
+/// Options for reading a corpus file. What is `None` is detected from the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// The format of the file.
+    /// Format of the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<Format>,
-    /// The column that holds the word, counted from 0.
+    /// Column of the words, counted from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub word_column: Option<usize>,
-    /// The columns that hold tags, counted from 0; several are layers of nested entities.
+    /// Columns of the entity tags, counted from 0; several columns are layers of nested entities.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tag_columns: Option<Vec<usize>>,
-    /// The column that holds the part of speech, counted from 0.
+    /// Column of the part-of-speech tags, counted from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pos_column: Option<usize>,
-    /// How tags mark where entities begin and end.
+    /// Tagging scheme.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub scheme: Option<Scheme>,
-    /// Whether to cut the number off words like `科0`, where it counts characters within a word (WeiboNER).
+    pub scheme: Option<TagScheme>,
+    /// Whether to remove the number from words like `科0`, where it is the index of a character in its word (WeiboNER).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strip_digit: Option<bool>,
-    /// How texts are cut into words.
+    /// How texts are split into words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub segmentation: Option<Segmentation>,
 }
 
 impl Options {
-    /// Default options for one format.
+    /// Default options for a format.
     pub fn of(format: Format) -> Self {
         Self {
             format: Some(format),
@@ -136,28 +102,34 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use strum::IntoEnumIterator;
 
     #[test]
-    fn names_read_back() {
-        for format in Format::ALL {
-            assert_eq!(format.name().parse::<Format>().unwrap(), format);
+    fn names_parse_to_their_format() {
+        for format in Format::iter() {
+            assert_eq!(format.to_string().parse::<Format>().unwrap(), format);
             let json = serde_json::to_string(&format).unwrap();
             assert_eq!(json, format!("\"{format}\""));
             assert_eq!(serde_json::from_str::<Format>(&json).unwrap(), format);
         }
         assert_eq!("text-jsonl".parse::<Format>().unwrap(), Format::TextJsonl);
         let error = "colums".parse::<Format>().unwrap_err().to_string();
-        assert!(error.contains("did you mean `columns`"), "{error}");
+        assert_eq!(
+            error,
+            "unknown format `colums` (did you mean `columns`?); known: columns, tokens_jsonl, text_jsonl, spert, w2ner, \
+             brat, text"
+        );
+        assert_eq!(format!("{:>7}", Format::Spert), "  spert");
     }
 
     #[test]
-    fn options_come_from_toml() {
+    fn options_are_read_from_toml() {
         let options: Options = toml::from_str(
             "format = 'columns'\ntag_columns = [2, 3]\nscheme = 'bioes'\nsegmentation = 'cjk'",
         )
         .unwrap();
         assert_eq!(options.tag_columns, Some(vec![2, 3]));
-        assert_eq!(options.scheme, Some(Scheme::Bioes));
+        assert_eq!(options.scheme, Some(TagScheme::Bioes));
         assert!(toml::from_str::<Options>("tags = 3").is_err());
         assert_eq!(toml::to_string(&Options::default()).unwrap(), "");
     }

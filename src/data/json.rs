@@ -1,29 +1,29 @@
-//! The JSON formats: objects one a line, or in a list.
+//! The JSON formats: one object per line, or a list of objects.
 //!
-//! Three shapes of record: words with spans of words (`tokens`), a text with spans of characters (`text`), and
-//! words with lists of word numbers (`sentence`). All spans are half-open.
+//! There are three kinds of records: words with spans of words (`tokens`), a text with spans of characters (`text`), and
+//! words with lists of word indices (`sentence`). All spans are half-open.
 
 use serde_json::Value;
 
 use super::source::{Collector, Source};
-use super::{Options, Severity, record};
+use super::{Options, Severity, json_record};
 
-/// What a record holds.
+/// The kind of a JSON record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
-    /// `tokens`, and entities that count words.
+pub(super) enum RecordKind {
+    /// `tokens`, and entities as spans of words.
     Tokens,
-    /// `text`, and entities that count characters.
+    /// `text`, and entities as spans of characters.
     Text,
-    /// `sentence`, and entities as lists of word numbers.
+    /// `sentence`, and entities as lists of word indices.
     Index,
 }
 
-/// Read a JSON file, a list of records or one record a line.
-pub(super) fn read(source: &Source, shape: Shape, options: &Options, corpus: &mut Collector) {
+/// Reads a JSON file: a list of records, or one record per line.
+pub(super) fn read(source: &Source, kind: RecordKind, options: &Options, corpus: &mut Collector) {
     if source.first_byte() == Some(b'[') {
         match source.text() {
-            Ok(text) => read_list(text, shape, options, corpus),
+            Ok(text) => read_list(text, kind, options, corpus),
             Err((line, column)) => corpus.bad_encoding(line, column),
         }
         return;
@@ -33,18 +33,18 @@ pub(super) fn read(source: &Source, shape: Shape, options: &Options, corpus: &mu
             Err(column) => corpus.bad_encoding(line.number, column),
             Ok(text) if text.trim().is_empty() => {}
             Ok(text) => match serde_json::from_str::<Value>(text) {
-                Ok(value) => record::read(&value, shape, options, (line.number, 0), "", corpus),
+                Ok(value) => json_record::read(&value, kind, options, (line.number, 0), "", corpus),
                 Err(error) => {
                     let column = characters(text, error.column().saturating_sub(1)) + 1;
                     let message = format!("{}; every line must be one JSON object", reason(&error));
-                    corpus.note(Severity::Error, (line.number, column), message);
+                    corpus.report(Severity::Error, (line.number, column), message);
                 }
             },
         }
     }
 }
 
-/// The first sound record near the start of a file; a list must start with one.
+/// The first valid record near the start of a file; a list must start with a valid record.
 pub(super) fn first_record(source: &Source) -> Option<Value> {
     let text = source.lossy();
     match text.trim_start().strip_prefix('[') {
@@ -58,7 +58,7 @@ pub(super) fn first_record(source: &Source) -> Option<Value> {
     }
 }
 
-/// Parse the JSON value a text starts with, and say where it ends.
+/// Parses the JSON value at the start of a text and returns its length in bytes as well.
 fn parse_one(text: &str) -> Result<(Value, usize), serde_json::Error> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
     match values.next() {
@@ -67,8 +67,8 @@ fn parse_one(text: &str) -> Result<(Value, usize), serde_json::Error> {
     }
 }
 
-/// Records are parsed one by one so that a problem has the place of its record.
-fn read_list(text: &str, shape: Shape, options: &Options, corpus: &mut Collector) {
+/// Reads a list. Records are parsed one by one, so that a problem has the line and column of its record.
+fn read_list(text: &str, kind: RecordKind, options: &Options, corpus: &mut Collector) {
     let mut cursor = Cursor {
         text,
         byte: 0,
@@ -84,9 +84,9 @@ fn read_list(text: &str, shape: Shape, options: &Options, corpus: &mut Collector
             cursor.advance(1);
             cursor.skip(|character| character.is_whitespace());
             if cursor.byte < text.len() {
-                corpus.note(
+                corpus.report(
                     Severity::Error,
-                    cursor.place(),
+                    cursor.position(),
                     "text after the end of the list; delete it",
                 );
             }
@@ -101,14 +101,14 @@ fn read_list(text: &str, shape: Shape, options: &Options, corpus: &mut Collector
             (2.., None) => {
                 let message =
                     "expected `,` or `]` after a record; the rest of the file was not read";
-                return corpus.note(Severity::Error, cursor.place(), message);
+                return corpus.report(Severity::Error, cursor.position(), message);
             }
             _ => rest,
         };
         match parse_one(rest) {
             Ok((value, length)) => {
                 let prefix = format!("record {number}: ");
-                record::read(&value, shape, options, cursor.place(), &prefix, corpus);
+                json_record::read(&value, kind, options, cursor.position(), &prefix, corpus);
                 cursor.advance(length);
             }
             Err(error) => {
@@ -116,7 +116,7 @@ fn read_list(text: &str, shape: Shape, options: &Options, corpus: &mut Collector
                     "record {number}, which starts here, is not valid JSON ({}); the rest of the file was not read",
                     reason(&error)
                 );
-                return corpus.note(Severity::Error, cursor.place(), message);
+                return corpus.report(Severity::Error, cursor.position(), message);
             }
         }
     }
@@ -149,18 +149,20 @@ impl Cursor<'_> {
         self.advance(rest.len() - rest.trim_start_matches(over).len());
     }
 
-    fn place(&self) -> (usize, usize) {
+    /// Line and column.
+    fn position(&self) -> (usize, usize) {
         (self.line, self.column)
     }
 }
 
+/// Number of characters in the first `bytes` bytes.
 fn characters(text: &str, bytes: usize) -> usize {
     text.char_indices()
         .take_while(|(byte, _)| *byte < bytes)
         .count()
 }
 
-/// What the JSON parser said, without its own idea of the place.
+/// The message of a JSON error without its line and column.
 fn reason(error: &serde_json::Error) -> String {
     let message = error.to_string();
     match message.rfind(" at line ") {
@@ -218,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_know_the_line_of_a_record() {
+    fn problems_in_a_list_have_the_line_of_their_record() {
         let (sentences, problems) = with(
             Format::Spert,
             "[\n  {\"tokens\": [\"a\"], \"entities\": [], \"ltokens\": [\"x\"], \"orig_id\": \"d\"},\n  {\"tokens\": [\"b\"],\n   \"entities\": [{\"start\": 0, \"end\": 2, \"type\": \"A\"}]}, {\"tokens\": 3}\n]\n",
@@ -226,11 +228,11 @@ mod tests {
         assert_eq!(sentences.len(), 1);
         assert_eq!(sentences[0].left, ["x"]);
         assert_eq!(sentences[0].document.as_deref(), Some("d"));
-        let places: Vec<_> = problems
+        let positions: Vec<_> = problems
             .iter()
-            .map(|p| (p.place.line, p.place.column))
+            .map(|p| (p.location.line, p.location.column))
             .collect();
-        assert_eq!(places, [(3, 3), (4, 56)]);
+        assert_eq!(positions, [(3, 3), (4, 56)]);
         assert!(
             problems[0]
                 .message
@@ -239,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn index_lists_and_their_gaps() {
+    fn index_lists_with_gaps_are_skipped() {
         let (sentences, problems) = with(
             Format::W2ner,
             r#"[{"sentence": ["a", "b", "c"], "word": [[0, 1]], "ner": [{"index": [0, 1], "type": "A"}, {"index": [0, 2], "type": "B"}]}]"#,
@@ -252,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_lists_are_read_up_to_the_break() {
+    fn invalid_lists_are_read_up_to_the_error() {
         for content in [
             "[{\"tokens\": [\"a\"]} {\"tokens\": [\"b\"]}]",
             "[{\"tokens\": [\"a\"]}, {\"tokens\": [\"b\"]",
@@ -271,8 +273,8 @@ mod tests {
     }
 
     #[test]
-    fn every_slip_is_a_problem() {
-        for (record, words) in [
+    fn every_mistake_is_reported() {
+        for (record, part) in [
             (
                 r#"{"tokens": ["a"], "entities": [[0, 1, "A"], {"start": 0, "end": 1, "label": "A"}]}"#,
                 "given twice",
@@ -295,14 +297,14 @@ mod tests {
             ),
             (r#"{"tokens": ["a", ""]}"#, "word 1 is empty"),
             (r#"{"tokens": ["a"], "pos": []}"#, "0 tags for 1 words"),
-            (r#"{"tokens": ["a"], "text": "b"}"#, "does not hold"),
+            (r#"{"tokens": ["a"], "text": "b"}"#, "does not consist"),
             (r#"{"text": "a"}"#, "--format"),
             (r#"[1]"#, "JSON object"),
             (r#"{"tokens": ["é"], oops}"#, "key must be a string"),
         ] {
             let (_, problems) = with(Format::TokensJsonl, record);
             assert_eq!(problems.len(), 1, "{record}");
-            assert!(problems[0].message.contains(words), "{}", problems[0]);
+            assert!(problems[0].message.contains(part), "{}", problems[0]);
         }
     }
 }

@@ -1,26 +1,26 @@
-//! Corpora: reading, writing, checking, counting, cutting.
+//! Corpora: reading, writing, checking, counting and splitting.
 //!
-//! Every reader makes [`Sentence`]s; every problem has a place and a remedy. [`read`] stops at the first error,
-//! [`scan`] collects them all and goes on with what is sound.
+//! Every reader produces [`Sentence`]s, and every [`Problem`] names its location and a remedy. [`read`] stops at the first
+//! error; [`scan`] collects all problems and returns the valid records.
 
 pub mod bio;
 mod brat;
 pub mod check;
+mod column_header;
+mod column_layout;
 mod columns;
 pub mod datasets;
+mod detect;
 mod format;
-mod header;
 mod json;
-mod layout;
-mod leak;
-pub mod make;
-mod record;
-mod scheme;
-mod sniff;
+mod json_entity;
+mod json_record;
+mod leakage;
 mod source;
-mod spelling;
 pub mod split;
 pub mod stats;
+pub mod synthetic;
+mod tag_scheme;
 pub mod words;
 pub mod write;
 
@@ -30,52 +30,49 @@ use std::path::{Path, PathBuf};
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
-pub use bio::Scheme;
+pub use detect::detect_format;
 pub use format::{Format, Options};
-pub use leak::Leak;
-pub use sniff::sniff;
+pub use leakage::Leakage;
+pub use tag_scheme::TagScheme;
 
 use crate::error::{Error, Location, Result};
 use crate::text::Sentence;
 use source::{Collector, Source};
 
-/// How bad a [`Problem`] is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+/// Severity of a [`Problem`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, strum::Display)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Severity {
-    /// The file can be used, but what was read may not be what was meant.
+    /// The record is used, but may have been understood differently from what its author intended.
     Warning,
-    /// The record cannot be used.
+    /// The record is invalid and is skipped.
     Error,
 }
 
-/// Something wrong with a corpus file.
+/// A warning or error about a corpus file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Where.
-    pub place: Location,
+    /// File, line and column.
+    pub location: Location,
     /// What is wrong, and what to do about it.
     pub message: String,
-    /// How bad it is.
+    /// Warning or error.
     pub severity: Severity,
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let severity = match self.severity {
-            Severity::Warning => "warning",
-            Severity::Error => "error",
-        };
-        write!(f, "{}: {severity}: {}", self.place, self.message)
+        write!(f, "{}: {}: {}", self.location, self.severity, self.message)
     }
 }
 
 impl Serialize for Problem {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         let mut fields = serializer.serialize_struct("Problem", 5)?;
-        fields.serialize_field("file", &self.place.file)?;
-        fields.serialize_field("line", &self.place.line)?;
-        fields.serialize_field("column", &self.place.column)?;
+        fields.serialize_field("file", &self.location.file)?;
+        fields.serialize_field("line", &self.location.line)?;
+        fields.serialize_field("column", &self.location.column)?;
         fields.serialize_field("severity", &self.severity)?;
         fields.serialize_field("message", &self.message)?;
         fields.end()
@@ -84,11 +81,28 @@ impl Serialize for Problem {
 
 impl From<Problem> for Error {
     fn from(problem: Problem) -> Self {
-        Error::data(problem.place, problem.message)
+        Error::data(problem.location, problem.message)
     }
 }
 
-/// Read a corpus file (or a folder of BRAT pairs). The first error ends it; that there are warnings is logged.
+/// Reads a corpus file, or a folder of BRAT file pairs.
+///
+/// The first error in the file is returned as [`Error::Data`]; warnings are counted in one log line.
+///
+/// ```
+/// use nerzoo::data::{self, Options};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("train.conll");
+/// std::fs::write(&path, "Ada\tB-PER\nLovelace\tI-PER\nwrote\tO\n")?;
+/// // The format and the tagging scheme are detected.
+/// let sentences = data::read(&path, &Options::default())?;
+/// assert_eq!(sentences[0].text, "Ada Lovelace wrote");
+/// assert_eq!(sentences[0].entities[0].label, "PER");
+/// # Ok(())
+/// # }
+/// ```
 pub fn read(path: &Path, options: &Options) -> Result<Vec<Sentence>> {
     let (sentences, mut problems) = scan(path, options)?;
     let error = problems
@@ -99,12 +113,15 @@ pub fn read(path: &Path, options: &Options) -> Result<Vec<Sentence>> {
     }
     if let Some(first) = problems.first() {
         let count = problems.len();
-        tracing::warn!("{count} to look at with `nerzoo data check`, the first: {first}");
+        tracing::warn!(
+            "{count} warnings, listed by `nerzoo data check {}`; the first: {first}",
+            path.display()
+        );
     }
     Ok(sentences)
 }
 
-/// Read several files as one corpus, in the order given.
+/// Reads several files as one corpus, in the given order.
 pub fn read_many(paths: &[PathBuf], options: &Options) -> Result<Vec<Sentence>> {
     let mut sentences = Vec::new();
     for path in paths {
@@ -113,18 +130,18 @@ pub fn read_many(paths: &[PathBuf], options: &Options) -> Result<Vec<Sentence>> 
     Ok(sentences)
 }
 
-/// Read what can be read and list everything that is wrong, in the order of the file. Records with an error
-/// are left out; an entity with only a warning is kept where it can be.
+/// Reads all valid records and lists all problems in file order. Records with an error are skipped; records with only a
+/// warning are kept. Fails only when the file cannot be read at all or its format cannot be detected.
 pub fn scan(path: &Path, options: &Options) -> Result<(Vec<Sentence>, Vec<Problem>)> {
     let corpus = collect(path, options)?;
     Ok((corpus.sentences, corpus.problems))
 }
 
-/// What [`scan`] returns, with the line every sentence starts on.
+/// Like [`scan`], with the line number of every sentence.
 fn collect(path: &Path, options: &Options) -> Result<Collector> {
     let format = match options.format {
         Some(format) => format,
-        None => sniff(path)?,
+        None => detect_format(path)?,
     };
     let mut corpus = Collector::new(path);
     if format == Format::Brat {
@@ -135,17 +152,17 @@ fn collect(path: &Path, options: &Options) -> Result<Collector> {
     match format {
         Format::Columns => columns::read(&source, options, &mut corpus),
         Format::TokensJsonl | Format::Spert => {
-            json::read(&source, json::Shape::Tokens, options, &mut corpus)
+            json::read(&source, json::RecordKind::Tokens, options, &mut corpus)
         }
-        Format::TextJsonl => json::read(&source, json::Shape::Text, options, &mut corpus),
-        Format::W2ner => json::read(&source, json::Shape::Index, options, &mut corpus),
+        Format::TextJsonl => json::read(&source, json::RecordKind::Text, options, &mut corpus),
+        Format::W2ner => json::read(&source, json::RecordKind::Index, options, &mut corpus),
         Format::PlainText | Format::Brat => plain_text(&source, options, &mut corpus),
     }
-    corpus.problems.sort_by(|a, b| a.place.cmp(&b.place));
+    corpus.problems.sort_by(|a, b| a.location.cmp(&b.location));
     Ok(corpus)
 }
 
-/// One text a line; blank lines are passed over.
+/// Plain text: one sentence per line; blank lines are skipped.
 fn plain_text(source: &Source, options: &Options, corpus: &mut Collector) {
     for line in source.lines() {
         match line.text {
@@ -159,15 +176,16 @@ fn plain_text(source: &Source, options: &Options, corpus: &mut Collector) {
     }
 }
 
-/// Give every sentence the words of its neighbours in the same document, where it has none yet.
-///
-/// Neighbours are adjacent sentences with an equal `document`; sentences without one get nothing.
+/// Sets the context of every sentence ([`Sentence::left`] and [`Sentence::right`]) to the words of the sentences directly
+/// before and after it, where the file does not give a context. See [`link_context`].
 pub fn link_neighbours(sentences: &mut [Sentence]) {
     link_context(sentences, 1);
 }
 
-/// Gives each sentence the words of up to `count` sentences on each side, as far as its document goes. What a file says
-/// of a sentence's neighbours is believed: it is only widened when the neighbour it names is the one in the list.
+/// Sets the context of every sentence to the words of up to `count` sentences on each side within the same document.
+///
+/// Adjacent sentences belong together when they have the same `document`; a sentence without one gets no context. A
+/// context given by the file takes precedence: it is extended only when it equals the adjacent sentence of the list.
 pub fn link_context(sentences: &mut [Sentence], count: usize) {
     if count == 0 {
         return;
@@ -176,20 +194,22 @@ pub fn link_context(sentences: &mut [Sentence], count: usize) {
         .iter()
         .map(|sentence| sentence.words.iter().map(|w| w.text.clone()).collect())
         .collect();
-    // Whether `other` is what stands beside `index`, as far as `named`, the file's word, tells.
-    let beside = |index: usize, other: usize, named: &[String]| {
-        if named.is_empty() {
+    // Whether `other` is the neighbour of `index`. `given` is the context from the file, empty if it gives none.
+    let are_neighbours = |index: usize, other: usize, given: &[String]| {
+        if given.is_empty() {
             let document = &sentences[index].document;
             document.is_some() && *document == sentences[other].document
         } else {
-            named == words[other]
+            given == words[other]
         }
     };
     let before: Vec<bool> = (0..sentences.len())
-        .map(|index| index > 0 && beside(index, index - 1, &sentences[index].left))
+        .map(|index| index > 0 && are_neighbours(index, index - 1, &sentences[index].left))
         .collect();
     let after: Vec<bool> = (0..sentences.len())
-        .map(|index| index + 1 < words.len() && beside(index, index + 1, &sentences[index].right))
+        .map(|index| {
+            index + 1 < words.len() && are_neighbours(index, index + 1, &sentences[index].right)
+        })
         .collect();
     for (index, sentence) in sentences.iter_mut().enumerate() {
         let mut first = index;
@@ -213,6 +233,7 @@ pub fn link_context(sentences: &mut [Sentence], count: usize) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use strum::IntoEnumIterator;
 
     fn write(name: &str, content: &[u8]) -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
@@ -240,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn context_is_widened_once() {
+    fn extending_the_context_is_idempotent() {
         let mut sentences: Vec<Sentence> = ["a", "b", "c", "d", "e"]
             .iter()
             .map(|word| Sentence::from_words([*word]))
@@ -248,7 +269,7 @@ mod tests {
         for sentence in &mut sentences[..4] {
             sentence.document = Some("x".to_string());
         }
-        sentences[4].left = vec!["d".to_string()]; // named by the file, and found in the list
+        sentences[4].left = vec!["d".to_string()]; // given by the file, and equal to the sentence before
         link_context(&mut sentences, 2);
         let sides = |index: usize| {
             let sentence: &Sentence = &sentences[index];
@@ -263,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn read_stops_where_scan_goes_on() {
+    fn read_stops_at_an_error_and_scan_continues() {
         let (_folder, path) = write(
             "a.jsonl",
             b"{\"tokens\":[\"a\"],\"entities\":[]}\n{\"tokens\":[\"b\"],\n{\"tokens\":[\"c\"]}\n",
@@ -276,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_text_is_one_text_a_line() {
+    fn plain_text_has_one_sentence_per_line() {
         let (_folder, path) = write("a.txt", "\u{feff}Ein Satz.\r\n\r\n 北京 👩‍🔬".as_bytes());
         let sentences = read(&path, &Options::default()).unwrap();
         assert_eq!(sentences.len(), 2);
@@ -287,7 +308,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_file_makes_a_reader_panic(
+        fn no_content_makes_a_reader_panic(
             lines in prop::collection::vec(prop_oneof![
                 prop::collection::vec(any::<u8>(), 0..12),
                 any::<String>().prop_map(String::into_bytes),
@@ -300,7 +321,7 @@ mod tests {
             let (_folder, path) = write("a.txt", &content);
             let _ = scan(&path, &Options::default());
             std::fs::write(path.with_extension("ann"), &content).unwrap();
-            for format in Format::ALL {
+            for format in Format::iter() {
                 let (sentences, _) = scan(&path, &Options::of(format)).unwrap();
                 for sentence in &sentences {
                     prop_assert!(sentence.entities.iter().all(|entity| !entity.span.is_empty() && entity.span.end <= sentence.len()));
@@ -318,9 +339,9 @@ mod tests {
     }
 
     #[test]
-    fn problems_serialize_flat() {
+    fn problems_serialize_to_flat_objects() {
         let problem = Problem {
-            place: Location::line("a.txt", 3),
+            location: Location::line("a.txt", 3),
             message: "bad".to_string(),
             severity: Severity::Warning,
         };

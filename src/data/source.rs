@@ -1,4 +1,4 @@
-//! A file in memory, line by line, and the place where readers put what they find.
+//! The lines of a corpus file, and the collector of the sentences and problems that a reader finds in them.
 
 use std::path::{Path, PathBuf};
 
@@ -6,21 +6,21 @@ use super::{Problem, Severity};
 use crate::error::{Error, Location, Result};
 use crate::text::Sentence;
 
-/// A file's bytes, without a byte-order mark.
+/// The bytes of a file, without a byte-order mark.
 pub(super) struct Source {
     bytes: Vec<u8>,
 }
 
 /// One line of a file, without its line ending.
 pub(super) struct Line<'a> {
-    /// From 1.
+    /// Line number from 1.
     pub number: usize,
-    /// The text, or the column (in characters, from 1) of the first byte that is not UTF-8.
+    /// The text, or the column (in characters, from 1) of the first byte that is not valid UTF-8.
     pub text: std::result::Result<&'a str, usize>,
 }
 
 impl Source {
-    /// Read a file into memory.
+    /// Reads a file into memory.
     pub fn open(path: &Path) -> Result<Self> {
         let mut bytes = std::fs::read(path).map_err(|source| Error::io(path, source))?;
         if bytes.starts_with(b"\xef\xbb\xbf") {
@@ -29,7 +29,7 @@ impl Source {
         Ok(Self { bytes })
     }
 
-    /// The lines; `\r\n` ends a line as `\n` does.
+    /// The lines, which end in `\n` or `\r\n`.
     pub fn lines(&self) -> impl Iterator<Item = Line<'_>> {
         self.bytes
             .split(|byte| *byte == b'\n')
@@ -51,12 +51,12 @@ impl Source {
             .find(|byte| !byte.is_ascii_whitespace())
     }
 
-    /// The whole text, with what is not UTF-8 replaced.
+    /// The whole text, with invalid UTF-8 replaced by U+FFFD.
     pub fn lossy(&self) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(&self.bytes)
     }
 
-    /// The whole text, or the line and column of the first byte that is not UTF-8.
+    /// The whole text, or the line and column of the first byte that is not valid UTF-8.
     pub fn text(&self) -> std::result::Result<&str, (usize, usize)> {
         if let Ok(text) = std::str::from_utf8(&self.bytes) {
             return Ok(text);
@@ -70,24 +70,24 @@ impl Source {
 
 fn decode(bytes: &[u8]) -> std::result::Result<&str, usize> {
     std::str::from_utf8(bytes).map_err(|error| {
-        let sound = &bytes[..error.valid_up_to()];
-        String::from_utf8_lossy(sound).chars().count() + 1
+        let valid = &bytes[..error.valid_up_to()];
+        String::from_utf8_lossy(valid).chars().count() + 1
     })
 }
 
-/// What a reader has found so far.
+/// The sentences and problems that a reader has found so far.
 pub(super) struct Collector {
     file: PathBuf,
-    /// The sound sentences.
+    /// The valid sentences.
     pub sentences: Vec<Sentence>,
-    /// The line each sentence starts on; 0 where unknown.
+    /// The line number at which each sentence starts; 0 if unknown.
     pub lines: Vec<usize>,
-    /// What is wrong with the rest.
+    /// Warnings, and errors about the records that were skipped.
     pub problems: Vec<Problem>,
 }
 
 impl Collector {
-    /// Nothing found yet in this file.
+    /// An empty collector for a file.
     pub fn new(file: &Path) -> Self {
         Self {
             file: file.to_path_buf(),
@@ -97,12 +97,12 @@ impl Collector {
         }
     }
 
-    /// The file problems are about from now on.
-    pub fn enter(&mut self, file: &Path) {
+    /// Sets the file that further problems refer to.
+    pub fn set_file(&mut self, file: &Path) {
         self.file = file.to_path_buf();
     }
 
-    /// The name of the file without folder and extension.
+    /// The file's name without folder and extension.
     pub fn stem(&self) -> String {
         self.file
             .file_stem()
@@ -110,34 +110,34 @@ impl Collector {
             .unwrap_or_default()
     }
 
-    /// Keep a sentence.
+    /// Adds a sentence that starts at a line.
     pub fn push(&mut self, line: usize, sentence: Sentence) {
         self.sentences.push(sentence);
         self.lines.push(line);
     }
 
-    /// Note a problem; line and column as in [`Place`].
-    pub fn note(&mut self, severity: Severity, at: (usize, usize), message: impl Into<String>) {
+    /// Adds a problem at (line, column), which count as in [`Location`].
+    pub fn report(&mut self, severity: Severity, at: (usize, usize), message: impl Into<String>) {
         self.problems.push(Problem {
-            place: Location::line(&self.file, at.0).at(at.1),
+            location: Location::line(&self.file, at.0).at(at.1),
             message: message.into(),
             severity,
         });
     }
 
-    /// Note an error on a line.
+    /// Adds an error about a line.
     pub fn error(&mut self, line: usize, message: impl Into<String>) {
-        self.note(Severity::Error, (line, 0), message);
+        self.report(Severity::Error, (line, 0), message);
     }
 
-    /// Note a warning on a line.
+    /// Adds a warning about a line.
     pub fn warn(&mut self, line: usize, message: impl Into<String>) {
-        self.note(Severity::Warning, (line, 0), message);
+        self.report(Severity::Warning, (line, 0), message);
     }
 
-    /// Note bytes that are not UTF-8.
+    /// Adds an error about bytes that are not valid UTF-8.
     pub fn bad_encoding(&mut self, line: usize, column: usize) {
-        self.note(
+        self.report(
             Severity::Error,
             (line, column),
             "not valid UTF-8; convert the file, for example with `iconv -f latin1 -t utf8`",
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_survive_every_ending() {
+    fn all_line_endings_are_understood() {
         let source = Source {
             bytes: b"a\r\n\nb\xe9c\nd".to_vec(),
         };

@@ -1,4 +1,4 @@
-//! Cutting a corpus into parts: train, dev, test.
+//! Splitting a corpus into parts such as train, dev and test.
 
 use std::collections::HashMap;
 
@@ -9,14 +9,15 @@ use rand_chacha::ChaCha8Rng;
 use crate::error::{Error, Result};
 use crate::text::Sentence;
 
-/// Deal a corpus into parts that hold about these fractions of its sentences.
+/// Splits a corpus randomly into parts with about the given fractions of its sentences.
 ///
-/// A document never comes apart; sentences without one go alone. The same corpus, fractions and seed give the
-/// same parts, and every part keeps the order of the corpus. Fractions are relative to their sum.
+/// All sentences of a document go into the same part; sentences without a document are assigned one by one. The same
+/// corpus, fractions and seed give the same parts, and every part keeps the order of the corpus. Fractions are relative
+/// to their sum.
 pub fn split(sentences: Vec<Sentence>, fractions: &[f64], seed: u64) -> Result<Vec<Vec<Sentence>>> {
     let total: f64 = fractions.iter().sum();
-    let sound = |fraction: &f64| fraction.is_finite() && *fraction >= 0.0;
-    if !(fractions.iter().all(sound) && total.is_finite() && total > 0.0) {
+    let is_valid = |fraction: &f64| fraction.is_finite() && *fraction >= 0.0;
+    if !(fractions.iter().all(is_valid) && total.is_finite() && total > 0.0) {
         return Err(Error::Config(format!(
             "cannot split into the fractions {fractions:?}; give numbers of 0 or more, not all 0, such as 0.8 0.1 0.1"
         )));
@@ -24,7 +25,7 @@ pub fn split(sentences: Vec<Sentence>, fractions: &[f64], seed: u64) -> Result<V
     let mut groups = groups(&sentences);
     groups.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
 
-    // Each document goes where most is still missing, so parts end up right to within one document.
+    // Each document goes to the part that lacks most sentences, so part sizes are exact to within one document.
     let mut missing: Vec<f64> = fractions
         .iter()
         .map(|fraction| fraction / total * sentences.len() as f64)
@@ -53,7 +54,7 @@ pub fn split(sentences: Vec<Sentence>, fractions: &[f64], seed: u64) -> Result<V
     Ok(parts)
 }
 
-/// The numbers of the sentences of each document.
+/// The indices of the sentences of each document.
 fn groups(sentences: &[Sentence]) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     let mut of_document: HashMap<&str, usize> = HashMap::new();
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_stay_whole() {
+    fn documents_are_not_divided() {
         let parts = split(corpus(), &[0.5, 0.5], 1).unwrap();
         let documents: Vec<HashSet<String>> = parts
             .iter()
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn senseless_fractions_are_refused() {
+    fn invalid_fractions_are_errors() {
         for fractions in [&[][..], &[0.0], &[-1.0, 2.0], &[f64::NAN], &[f64::INFINITY]] {
             assert!(split(corpus(), fractions, 0).is_err());
         }

@@ -1,4 +1,4 @@
-//! What a corpus holds, in numbers.
+//! Statistics of a corpus.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,52 +7,52 @@ use serde::Serialize;
 
 use crate::text::Sentence;
 
-/// Counts over a corpus. Entities are counted as the file has them, those off word borders included.
+/// Statistics of a corpus. Entities are counted as in the file, including those that do not match word boundaries.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Stats {
-    /// Sentences.
+    /// Number of sentences.
     pub sentences: usize,
-    /// Documents that are named.
+    /// Number of named documents.
     pub documents: usize,
-    /// Words.
+    /// Number of words.
     pub words: usize,
-    /// Entities.
+    /// Number of entities.
     pub entities: usize,
-    /// Entities that do not start and end on word borders.
+    /// Entities that do not start and end at word boundaries.
     pub misaligned: usize,
-    /// Entities that share characters with another one of a different span.
+    /// Entities that share characters with an entity of a different span.
     pub nested: usize,
-    /// The same as a share of all entities, 0..=1.
+    /// `nested` as a share of all entities, 0..=1.
     pub nested_share: f64,
-    /// Entities whose very span has another type as well.
+    /// Entities whose span has a second type.
     pub same_span: usize,
-    /// Sentences without an entity.
+    /// Sentences without entities.
     pub without_entities: usize,
-    /// How many entities there are of each type.
+    /// Number of entities by type.
     pub types: BTreeMap<String, usize>,
-    /// How many entities have how many words; those off word borders are not in it.
+    /// Number of entities by length in words, without those that do not match word boundaries.
     pub lengths: BTreeMap<usize, usize>,
-    /// How long sentences are, in words.
+    /// Sentence lengths in words.
     pub sentence_lengths: SentenceLengths,
 }
 
-/// How long sentences are, in words.
+/// Distribution of sentence lengths, in words.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct SentenceLengths {
-    /// On average.
+    /// Mean length.
     pub mean: f64,
-    /// Half of them are no longer than this.
+    /// Median length.
     pub median: usize,
-    /// 99 of 100 are no longer than this.
+    /// 99th percentile.
     pub percentile_99: usize,
-    /// The longest.
+    /// Length of the longest sentence.
     pub max: usize,
-    /// How many have up to 5, 10, 20, 40, ... words, by that bound; bounds double from 5.
+    /// Number of sentences by upper bound of their length: 5, 10, 20, 40, ... words.
     pub histogram: BTreeMap<usize, usize>,
 }
 
 impl Stats {
-    /// Count a corpus.
+    /// The statistics of a corpus.
     pub fn of(sentences: &[Sentence]) -> Self {
         let mut stats = Self {
             sentences: sentences.len(),
@@ -90,13 +90,13 @@ impl Stats {
         stats
     }
 
-    /// The longest entity, in words.
+    /// Length of the longest entity, in words.
     pub fn longest_entity(&self) -> usize {
         self.lengths.keys().next_back().copied().unwrap_or(0)
     }
 }
 
-/// A part of a whole in 0..=1; of nothing, 0.
+/// `part / whole`; 0 when `whole` is 0.
 pub(super) fn share(part: usize, whole: usize) -> f64 {
     if whole == 0 {
         return 0.0;
@@ -104,27 +104,27 @@ pub(super) fn share(part: usize, whole: usize) -> f64 {
     part as f64 / whole as f64
 }
 
-/// How many entities of a sentence overlap others.
+/// Number of entities of a sentence that overlap others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Overlaps {
-    /// Share a character with any other.
+    /// Entities that share a character with any other.
     pub any: usize,
-    /// Share a character with one of a different span.
+    /// Entities that share a character with one of a different span.
     pub nested: usize,
-    /// Have the span of another.
+    /// Entities with the same span as another.
     pub same_span: usize,
 }
 
 impl Overlaps {
-    /// Count in order of n log n, for a text may be a whole book.
+    /// Counts in O(n log n), because a "sentence" may be a whole book.
     pub fn of(sentence: &Sentence) -> Self {
         let aligned = sentence.entities.iter();
         let mut spans: Vec<(usize, usize)> = aligned
             .map(|entity| sentence.characters(entity.span))
             .chain(sentence.misaligned.iter().map(|e| (e.start, e.end)))
             .collect();
-        // In order of their starts, a span overlaps an earlier one if it starts before the furthest end so far,
-        // and a later one if the very next starts before it ends.
+        // When sorted by start, a span overlaps an earlier one if it starts before the furthest end so far, and a later
+        // one if the next span starts before it ends.
         spans.sort_unstable();
         let groups: Vec<&[(usize, usize)]> = spans.chunk_by(|a, b| a == b).collect();
         let mut furthest = 0;
@@ -176,7 +176,7 @@ impl fmt::Display for Stats {
         writeln!(f, "documents    {:>9}", self.documents)?;
         writeln!(
             f,
-            "words        {:>9}   {:.1} a sentence, median {}, 99 % up to {}, longest {}",
+            "words        {:>9}   {:.1} per sentence, median {}, 99 % up to {}, longest {}",
             self.words, lengths.mean, lengths.median, lengths.percentile_99, lengths.max
         )?;
         writeln!(
@@ -186,12 +186,16 @@ impl fmt::Display for Stats {
         )?;
         writeln!(
             f,
-            "  nested     {:>9}   {:.1} % overlap one of another span, {} have two types on one span",
+            "  nested     {:>9}   {:.1} % overlap an entity of another span, {} have two types on one span",
             self.nested,
             100.0 * self.nested_share,
             self.same_span
         )?;
-        writeln!(f, "  misaligned {:>9}   off word borders", self.misaligned)?;
+        writeln!(
+            f,
+            "  misaligned {:>9}   not at word boundaries",
+            self.misaligned
+        )?;
         writeln!(f, "\ntypes")?;
         let mut types: Vec<(&String, &usize)> = self.types.iter().collect();
         types.sort_by_key(|(name, count)| (std::cmp::Reverse(**count), *name));
@@ -204,8 +208,8 @@ impl fmt::Display for Stats {
             let percent = 100.0 * share(*count, self.entities);
             writeln!(f, "  {name:<width$} {count:>9}  {percent:>5.1} %")?;
         }
-        bars(f, "\nwords in an entity", &self.lengths, 10)?;
-        bars(
+        write_histogram(f, "\nwords in an entity", &self.lengths, 10)?;
+        write_histogram(
             f,
             "\nwords in a sentence, up to",
             &lengths.histogram,
@@ -214,8 +218,8 @@ impl fmt::Display for Stats {
     }
 }
 
-/// A histogram; keys beyond `limit` share the last row.
-fn bars(
+/// Writes a histogram. Keys above `limit` are summed in the last row.
+fn write_histogram(
     f: &mut fmt::Formatter<'_>,
     title: &str,
     counts: &BTreeMap<usize, usize>,
@@ -265,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_as_the_file_has_them() {
+    fn all_entities_of_the_file_are_counted() {
         let stats = Stats::of(&sample());
         assert_eq!((stats.sentences, stats.documents, stats.words), (2, 1, 4));
         assert_eq!((stats.entities, stats.misaligned, stats.nested), (4, 1, 3));
@@ -285,14 +289,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_no_trouble() {
+    fn an_empty_corpus_has_statistics() {
         assert_eq!(Stats::of(&[]), Stats::default());
         assert!(Stats::of(&[]).to_string().contains("sentences"));
     }
 
     proptest! {
         #[test]
-        fn nesting_agrees_with_the_plain_definition(spans in prop::collection::vec((0..12usize, 1..6usize, 0..2usize), 0..9)) {
+        fn nesting_agrees_with_its_definition(spans in prop::collection::vec((0..12usize, 1..6usize, 0..2usize), 0..9)) {
             let mut sentence = Sentence::from_words(std::iter::repeat_n("w", 20));
             for (start, length, label) in spans {
                 let entity = Entity::new(start, start + length, ["A", "B"][label]);

@@ -1,51 +1,57 @@
-//! Cutting a text into words.
+//! Splitting a text into words.
 //!
-//! A word is a run of letters, marks, digits and connectors (`\w+`), or one other visible character. Chinese
-//! characters are words of their own, as character-based models want them, and an emoji stays whole with its
-//! modifiers and joined parts. Offsets count characters.
+//! A word is a run of letters, marks, digits and connectors (`\w+`), or one other visible character. Every Chinese
+//! character is a word, as character-based models require, and an emoji is one word together with its modifiers and
+//! joined parts. Offsets count characters.
 
-use std::fmt;
-use std::str::FromStr;
 use std::sync::LazyLock;
 
 use regex::Regex;
 use serde::{Deserialize, Serialize};
+use strum::VariantNames;
 
-use super::format::named;
+use super::format::unknown_name;
 use crate::error::Error;
 use crate::text::{Sentence, Word};
 
-/// Which scripts are cut into single characters.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Word segmentation of a text: which scripts are split into single characters.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    strum::Display,
+    strum::EnumString,
+    strum::EnumIter,
+    strum::VariantNames,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(
+    serialize_all = "snake_case",
+    parse_err_ty = Error,
+    parse_err_fn = unknown_segmentation
+)]
 pub enum Segmentation {
-    /// None: a run of letters is one word in every script.
+    /// None: a run of letters is one word in all scripts.
     Words,
     /// Han characters.
     #[default]
     Han,
-    /// Every script written without spaces: Han, Hiragana, Katakana, Thai, Lao, Khmer, Myanmar.
+    /// All scripts written without spaces: Han, Hiragana, Katakana, Thai, Lao, Khmer, Myanmar.
     Cjk,
 }
 
 impl Segmentation {
-    /// Every way.
-    pub const ALL: [Segmentation; 3] = [Segmentation::Words, Segmentation::Han, Segmentation::Cjk];
-
-    /// The name used on the command line and in recipes.
-    pub fn name(self) -> &'static str {
-        match self {
-            Segmentation::Words => "words",
-            Segmentation::Han => "han",
-            Segmentation::Cjk => "cjk",
-        }
-    }
-
-    fn rule(self) -> &'static Regex {
-        static WORDS: LazyLock<Regex> = LazyLock::new(|| rule(""));
-        static HAN: LazyLock<Regex> = LazyLock::new(|| rule(r"\p{Han}"));
+    /// The pattern of a word.
+    fn pattern(self) -> &'static Regex {
+        static WORDS: LazyLock<Regex> = LazyLock::new(|| word_pattern(""));
+        static HAN: LazyLock<Regex> = LazyLock::new(|| word_pattern(r"\p{Han}"));
         static CJK: LazyLock<Regex> = LazyLock::new(|| {
-            rule(r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}")
+            word_pattern(r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}")
         });
         match self {
             Segmentation::Words => &WORDS,
@@ -55,23 +61,13 @@ impl Segmentation {
     }
 }
 
-impl fmt::Display for Segmentation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
+fn unknown_segmentation(name: &str) -> Error {
+    unknown_name("segmentation", name, Segmentation::VARIANTS)
 }
 
-impl FromStr for Segmentation {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self, Error> {
-        named(name, &Self::ALL, Segmentation::name, "segmentation")
-    }
-}
-
-/// The pattern with `single` as the class of characters that are words of their own.
-fn rule(single: &str) -> Regex {
-    // A pictograph or a joined sequence of them, a flag (two regional indicators), a keycap.
+/// The pattern of a word. `single` is the class of characters that are words of their own.
+fn word_pattern(single: &str) -> Regex {
+    // A pictograph or a joined sequence of pictographs, a flag (two regional indicators), or a keycap.
     let part = r"\p{Extended_Pictographic}[\x{FE0F}\p{Emoji_Modifier}\x{E0020}-\x{E007F}]*";
     let emoji = format!(
         r"{part}(?:\x{{200D}}{part})*|[\x{{1F1E6}}-\x{{1F1FF}}]{{2}}|[0-9#*]\x{{FE0F}}?\x{{20E3}}"
@@ -79,23 +75,23 @@ fn rule(single: &str) -> Regex {
     let run = if single.is_empty() {
         r"\w+".to_string()
     } else {
-        // The marks that follow a character belong to it, so they never start a word of their own.
+        // Marks that follow a character belong to it and never start a word.
         format!(r"[{single}&&\w]\p{{M}}*|[\w--[{single}]]+")
     };
     let pattern = format!(r"{emoji}|{run}|[^\w\s]\p{{M}}*");
     Regex::new(&pattern).expect("the pattern is fixed and tested")
 }
 
-/// The words of a text, Han characters one by one.
+/// Splits a text into words, with each Han character as a word.
 pub fn split(text: &str) -> Vec<Word> {
     split_with(text, Segmentation::default())
 }
 
-/// The words of a text.
+/// Splits a text into words with the given segmentation.
 pub fn split_with(text: &str, segmentation: Segmentation) -> Vec<Word> {
     let (mut byte, mut characters) = (0, 0);
     segmentation
-        .rule()
+        .pattern()
         .find_iter(text)
         .map(|found| {
             let start = characters + text[byte..found.start()].chars().count();
@@ -110,7 +106,7 @@ pub fn split_with(text: &str, segmentation: Segmentation) -> Vec<Word> {
         .collect()
 }
 
-/// A sentence without entities from a text.
+/// A sentence without annotations from a text.
 pub fn sentence(text: &str, segmentation: Segmentation) -> Sentence {
     Sentence {
         text: text.to_string(),
@@ -119,13 +115,13 @@ pub fn sentence(text: &str, segmentation: Segmentation) -> Sentence {
     }
 }
 
-/// A sentence from words that stand in this order in the text, with only white space between them; `None` when
-/// they do not.
+/// A sentence from a text and its words. `None` unless the text is the words in this order with only white space between
+/// them.
 pub(crate) fn align(text: &str, words: &[&str]) -> Option<Sentence> {
     let (mut rest, mut characters) = (text, 0);
     let mut aligned = Vec::with_capacity(words.len());
     for word in words {
-        // One at a time: a word may itself be white space that is not ASCII.
+        // One character at a time, because a word may itself be white space that is not ASCII.
         while !rest.starts_with(word) {
             let space = rest.chars().next().filter(|next| next.is_whitespace())?;
             rest = &rest[space.len_utf8()..];
@@ -152,6 +148,7 @@ mod tests {
     use super::*;
     use crate::text::slice;
     use proptest::prelude::*;
+    use strum::IntoEnumIterator;
 
     fn texts(text: &str, segmentation: Segmentation) -> Vec<String> {
         let words = split_with(text, segmentation);
@@ -159,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn words_and_punctuation_part() {
+    fn words_are_separated_from_punctuation() {
         assert_eq!(
             texts("NF-kappa B (p65), 1,458 nt.", Segmentation::Han),
             [
@@ -170,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_are_cut_as_asked() {
+    fn segmentation_decides_which_scripts_are_split() {
         let text = "我在Tokyoのカフェ";
         assert_eq!(texts(text, Segmentation::Words), [text]);
         assert_eq!(
@@ -186,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn emoji_stay_whole() {
+    fn an_emoji_is_one_word() {
         let text = "👩‍🔬👍🏽🇩🇪1️⃣❤️‍🔥🏴󠁧󠁢󠁥󠁮󠁧󠁿!";
         assert_eq!(
             texts(text, Segmentation::Han),
@@ -195,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_stay_with_their_letter() {
+    fn combining_marks_belong_to_their_letter() {
         assert_eq!(
             texts("Zoe\u{308} שָׁלוֹם", Segmentation::Han),
             ["Zoe\u{308}", "שָׁלוֹם"]
@@ -220,7 +217,7 @@ mod tests {
     proptest! {
         #[test]
         fn words_are_slices_in_order(text in any::<String>(), which in 0..3usize) {
-            let words = split_with(&text, Segmentation::ALL[which]);
+            let words = split_with(&text, Segmentation::iter().nth(which).unwrap());
             let mut end = 0;
             for word in &words {
                 prop_assert_eq!(slice(&text, word.start, word.end), &word.text);

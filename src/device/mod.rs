@@ -1,13 +1,14 @@
-//! Names to devices: `auto`, `cpu`, `ndarray`, with the matching feature `vulkan[:n]`, `wgpu[:n]`, `cuda[:n]`, and other
-//! machines' devices as `remote:HOST:PORT[/n]`.
+//! Device names: `auto`, `cpu`, `ndarray`, with the Cargo feature of the same name `vulkan[:n]`, `wgpu[:n]` and `cuda[:n]`,
+//! and devices of other machines as `remote:HOST:PORT[/n]`.
 
-mod present;
+mod detect;
 pub mod remote;
 pub mod self_test;
 
 use burn::tensor::Device;
+use strum::VariantArray;
 
-pub use present::{Family, Present, all};
+pub use detect::{DeviceInfo, DeviceKind, detect_all};
 
 use crate::error::{Error, Result};
 
@@ -16,7 +17,7 @@ pub fn parse(name: &str) -> Result<Device> {
     find(name, None)
 }
 
-/// The devices in a list of names with commas between them; a name may come more than once.
+/// The devices of a comma-separated list of names. A name may occur more than once.
 pub fn find_all(names: &str, token: Option<&str>) -> Result<Vec<Device>> {
     names
         .split(',')
@@ -24,7 +25,7 @@ pub fn find_all(names: &str, token: Option<&str>) -> Result<Vec<Device>> {
         .collect()
 }
 
-/// The device with this name; `token` opens the workers of other machines.
+/// The device with this name. `token` authorises the client to workers on other machines.
 pub fn find(name: &str, token: Option<&str>) -> Result<Device> {
     if name == "auto" {
         return Ok(best());
@@ -32,54 +33,54 @@ pub fn find(name: &str, token: Option<&str>) -> Result<Device> {
     if let Some(address) = name.strip_prefix("remote:") {
         return remote::connect(address, token);
     }
-    let (kind, number) = match name.split_once(':') {
-        Some((kind, number)) => {
-            let number: usize = number.parse().map_err(|_| {
+    let (kind_name, index) = match name.split_once(':') {
+        Some((kind_name, index)) => {
+            let index: usize = index.parse().map_err(|_| {
                 Error::Device(format!(
-                    "device {name:?}: {number:?} is not a number; write for example {kind}:0"
+                    "device {name:?}: {index:?} is not a number; write for example {kind_name}:0"
                 ))
             })?;
-            (kind, Some(number))
+            (kind_name, index)
         }
-        None => (name, None),
+        None => (name, 0),
     };
-    let Some(family) = Family::ALL.into_iter().find(|family| family.name() == kind) else {
+    let Ok(kind) = kind_name.parse::<DeviceKind>() else {
         return Err(Error::Device(format!(
             "there is no device {name:?}; this machine and build have: {}",
-            listed()
+            available()
         )));
     };
-    if !family.is_built() {
+    if !kind.is_built() {
         return Err(Error::Device(format!(
             "device {name:?}: this program was built without it; build with `--features {kind}`, or use one of: {}",
-            listed()
+            available()
         )));
     }
-    let devices = family.devices();
+    let devices = kind.devices();
     let count = devices.len();
-    devices.into_iter().nth(number.unwrap_or(0)).ok_or_else(|| {
+    devices.into_iter().nth(index).ok_or_else(|| {
         let problem = match count {
-            0 => format!("nothing of the kind was found here; {}", family.needs()),
-            1 => format!("there is only one, {}", family.numbered(0)),
-            _ => format!("there are {count}, from {kind}:0 on"),
+            0 => format!("no such device was found; {}", kind.requirements()),
+            1 => format!("there is only one, {}", kind.device_name(0)),
+            _ => format!("there are {count}, from {kind}:0 to {kind}:{}", count - 1),
         };
         Error::Device(format!(
             "device {name:?}: {problem}. Use one of: {}",
-            listed()
+            available()
         ))
     })
 }
 
-/// What `auto` stands for: the first GPU of the fastest family that is there, else the processor. Programs that only
-/// pretend to be a GPU do not count. Says what it took when there was a choice.
+/// The device for `auto`: the first GPU, CUDA before Vulkan before WebGPU, else the CPU. Skips software-emulated GPUs.
+/// Logs its choice if the build supports GPUs.
 fn best() -> Device {
-    let gpus = [Family::Cuda, Family::Vulkan, Family::Wgpu];
-    let built: Vec<Family> = gpus.into_iter().filter(|kind| kind.is_built()).collect();
+    let gpus = [DeviceKind::Cuda, DeviceKind::Vulkan, DeviceKind::Wgpu];
+    let built: Vec<DeviceKind> = gpus.into_iter().filter(DeviceKind::is_built).collect();
     if built.is_empty() {
         return Device::flex();
     }
-    let found = built.into_iter().find_map(|family| {
-        let all = family.present();
+    let found = built.into_iter().find_map(|kind| {
+        let all = kind.detect();
         all.into_iter().find(|device| !device.is_software)
     });
     match found {
@@ -88,18 +89,18 @@ fn best() -> Device {
             found.device
         }
         None => {
-            tracing::info!("device auto: cpu, as there is no GPU this build can use");
+            tracing::info!("device auto: cpu, because this build found no GPU it can use");
             Device::flex()
         }
     }
 }
 
-/// Names of everything that is there.
-fn listed() -> String {
+/// Names of all devices that this build and machine have.
+fn available() -> String {
     let mut names = Vec::new();
-    for family in Family::ALL.into_iter().filter(Family::is_built) {
-        let count = family.devices().len();
-        names.extend((0..count).map(|number| family.numbered(number)));
+    for kind in DeviceKind::VARIANTS.iter().filter(|kind| kind.is_built()) {
+        let count = kind.devices().len();
+        names.extend((0..count).map(|index| kind.device_name(index)));
     }
     names.join(", ")
 }
@@ -109,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_understood_or_explained() {
+    fn names_are_parsed_or_explained() {
         assert!(parse("cpu").is_ok());
         assert!(parse("ndarray").is_ok());
         assert_eq!(find_all("cpu, cpu", None).unwrap().len(), 2);
@@ -119,7 +120,7 @@ mod tests {
         assert!(problem.contains("not a number"), "{problem}");
         let problem = parse("cpu:1").unwrap_err().to_string();
         assert!(problem.contains("only one"), "{problem}");
-        if !Family::Cuda.is_built() {
+        if !DeviceKind::Cuda.is_built() {
             let problem = parse("cuda").unwrap_err().to_string();
             assert!(problem.contains("--features cuda"), "{problem}");
         }

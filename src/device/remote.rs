@@ -1,4 +1,5 @@
-//! Other machines' devices, through Burn's remote backend over WebSocket: unencrypted, for networks that are trusted.
+//! Devices of other machines, through Burn's remote backend over WebSocket. The connection is not encrypted: use it in
+//! trusted networks only.
 
 use std::path::Path;
 
@@ -6,29 +7,29 @@ use burn::tensor::Device;
 
 use crate::error::{Error, Result};
 
-/// A token from a file: its first line.
+/// Reads a token: the first line of a file.
 pub fn token(file: &Path) -> Result<String> {
     let text = std::fs::read_to_string(file).map_err(|source| Error::io(file, source))?;
     match text.lines().next().map(str::trim) {
         Some(token) if !token.is_empty() => Ok(token.to_string()),
         _ => Err(Error::Device(format!(
-            "{}: the token file is empty; put a long random word into its first line, the same on both machines",
+            "{}: the first line of the token file is empty; write a long random word into it, the same on both machines",
             file.display()
         ))),
     }
 }
 
-/// The device at `HOST:PORT` or `HOST:PORT/NUMBER`.
+/// Connects to the device at `HOST:PORT` or `HOST:PORT/INDEX`.
 #[cfg(feature = "remote")]
 pub(super) fn connect(address: &str, token: Option<&str>) -> Result<Device> {
     use burn::remote::{ConnectError, RemoteHost};
-    let (host, number) = match address.split_once('/') {
-        Some((host, number)) => (host, number.parse().ok()),
+    let (host, index) = match address.split_once('/') {
+        Some((host, index)) => (host, index.parse::<u32>().ok()),
         None => (address, Some(0)),
     };
-    let (Some(number), true) = (number, host.contains(':')) else {
+    let (Some(index), true) = (index, host.contains(':')) else {
         return Err(Error::Device(format!(
-            "device \"remote:{address}\" is not understood; write remote:HOST:PORT, or remote:HOST:PORT/1 for the \
+            "device \"remote:{address}\" is not a valid address; write remote:HOST:PORT, or remote:HOST:PORT/1 for the \
              worker's second device"
         )));
     };
@@ -36,27 +37,29 @@ pub(super) fn connect(address: &str, token: Option<&str>) -> Result<Device> {
     if let Some(token) = token {
         worker = worker.with_credential(token);
     }
-    let device = Device::remote_options(&worker).device_index(number as usize);
+    let device = Device::remote_options(&worker).device_index(index as usize);
     device.init().map_err(|problem: ConnectError| {
         let remedy = match problem {
             ConnectError::Unauthorized => {
                 "give the worker's token with --token-file or NERZOO_TOKEN_FILE"
             }
             ConnectError::Unreachable { .. } => "is `nerzoo worker` running there?",
-            ConnectError::IncompatibleProtocol { .. } => "use the same nerzoo on both machines",
-            _ => "look at the worker's log",
+            ConnectError::IncompatibleProtocol { .. } => {
+                "use the same version of nerzoo on both machines"
+            }
+            _ => "see the worker's log",
         };
         Error::Device(format!("device \"remote:{address}\": {problem}; {remedy}"))
     })
 }
 
-/// Without the feature there is nothing to connect with.
+/// Fails, because this build lacks the feature `remote`.
 #[cfg(not(feature = "remote"))]
 pub(super) fn connect(address: &str, _: Option<&str>) -> Result<Device> {
-    Err(without(&format!("device \"remote:{address}\"")))
+    Err(not_built(&format!("device \"remote:{address}\"")))
 }
 
-/// Serves devices to whoever has the token, until Ctrl-C.
+/// Serves devices to clients with the token, until the program is stopped.
 #[cfg(feature = "remote")]
 pub fn serve(listen: &str, devices: Vec<Device>, token: &str) -> Result<()> {
     use burn::server::{RemoteServer, TokenAuthorizer, WebSocketTransport};
@@ -68,47 +71,47 @@ pub fn serve(listen: &str, devices: Vec<Device>, token: &str) -> Result<()> {
     let problem = |problem: &dyn std::fmt::Display| Error::Device(format!("worker: {problem}"));
     let authorizer = TokenAuthorizer::new(token).map_err(|empty| problem(&empty))?;
     if let Ok(address) = listener.local_addr() {
-        // Waited for by scripts, so not held back.
+        // Flushed, because scripts wait for this line.
         println!(
-            "serving {} device(s) on {address}; Ctrl-C ends it",
+            "serving {} device(s) on {address}; stop with Ctrl-C",
             devices.len()
         );
         let _ = std::io::Write::flush(&mut std::io::stdout());
     }
-    say_who_left();
+    log_closed_connections();
     RemoteServer::new(devices)
         .with_authorizer(authorizer)
         .serve(WebSocketTransport::from_listener(listener))
         .map_err(|stopped| problem(&stopped))
 }
 
-/// A client or another worker that ends without a word makes the thread of its connection panic, and only that: one
-/// line is enough.
+/// Logs one line when a client or another worker closes its connection, instead of the message of the panic with which
+/// Burn ends the connection's thread.
 #[cfg(feature = "remote")]
-fn say_who_left() {
-    let before = std::panic::take_hook();
+fn log_closed_connections() {
+    let default = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let text = panic.payload_as_str().unwrap_or_default();
         let lost = text.starts_with("Failed to receive message from websocket");
         if lost && (text.contains("Reset") || text.contains("Closed")) {
-            tracing::info!("a connection was closed from the other side");
+            tracing::info!("a connection was closed by the other side");
             tracing::debug!("{panic}");
         } else {
-            before(panic)
+            default(panic)
         }
     }));
 }
 
-/// Without the feature there is nothing to serve with.
+/// Fails, because this build lacks the feature `remote`.
 #[cfg(not(feature = "remote"))]
 pub fn serve(_: &str, _: Vec<Device>, _: &str) -> Result<()> {
-    Err(without("worker"))
+    Err(not_built("worker"))
 }
 
 #[cfg(not(feature = "remote"))]
-fn without(what: &str) -> Error {
+fn not_built(subject: &str) -> Error {
     Error::Device(format!(
-        "{what}: this program was built without it; build with `--features remote`"
+        "{subject}: this program was built without support for it; build with `--features remote`"
     ))
 }
 

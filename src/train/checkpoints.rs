@@ -115,7 +115,9 @@ impl Checkpoints {
         for folder in folders.iter().rev() {
             match read_state(folder) {
                 Ok(state) => return Ok(Some(state)),
-                Err(problem) => tracing::warn!("passing over a damaged checkpoint: {problem}"),
+                Err(problem) => {
+                    tracing::warn!("skipping a damaged checkpoint: {}", problem.chain())
+                }
             }
         }
         Ok(None)
@@ -218,7 +220,7 @@ impl<R: Checkpoint> Checkpointer<R> for Part {
         record.save(self.file(&partial))?;
         self.checkpoints
             .written(step)
-            .map_err(|problem| CheckpointerError::Unknown(problem.to_string()))
+            .map_err(|problem| CheckpointerError::Unknown(problem.chain()))
     }
 
     fn delete(&self, _step: usize) -> std::result::Result<(), CheckpointerError> {

@@ -3,7 +3,7 @@
 use super::checkpoints::{Checkpoints, RunState};
 use super::launch::Launch;
 use crate::error::{Error, Result};
-use crate::files::replace;
+use crate::files::write_atomic;
 use crate::recipe::Recipe;
 
 /// A folder with a run in it is only entered to go on with that run.
@@ -23,7 +23,7 @@ pub(super) fn enter(launch: &Launch, recipe: &Recipe) -> Result<Option<RunState>
     let path = launch.out.join("recipe.toml");
     let text = recipe.to_toml()?;
     if !path.is_file() {
-        replace(&path, text.as_bytes())?;
+        write_atomic(&path, text.as_bytes())?;
         return Ok(None);
     }
     let before = Recipe::read(&path, &[])?;

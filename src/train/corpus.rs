@@ -161,10 +161,10 @@ fn named(name: &str, roots: &[PathBuf]) -> Result<Parts> {
         }
     };
     let about = card::CorpusFacts {
-        title: dataset.about.title.clone(),
-        language: dataset.about.language.clone(),
-        licence: dataset.about.licence.clone(),
-        source: dataset.about.source.clone(),
+        title: dataset.info.title.clone(),
+        language: dataset.info.language.clone(),
+        licence: dataset.info.licence.clone(),
+        source: dataset.info.source.clone(),
     };
     Ok((part("train")?, part("dev")?, part("test")?, Some(about)))
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::{Error, Result};
-use crate::files::replace;
+use crate::files::write_atomic;
 use crate::plot::{Axis, LineStyle, MAX_MAGNITUDE, Panel, Series, format_value, page};
 
 /// Name of the file with the values, in the run folder.
@@ -91,12 +91,12 @@ impl Curves {
     pub fn write(&self, folder: &Path) -> Result<()> {
         let json = serde_json::to_string_pretty(self)
             .map_err(|error| Error::model_folder(folder.join(JSON_FILE), error.to_string()))?;
-        replace(&folder.join(JSON_FILE), (json + "\n").as_bytes())?;
+        write_atomic(&folder.join(JSON_FILE), (json + "\n").as_bytes())?;
         let title = match folder.file_name() {
             Some(name) => format!("Training curves: {}", name.to_string_lossy()),
             None => "Training curves".to_owned(),
         };
-        replace(&folder.join(SVG_FILE), self.to_svg(&title).as_bytes())
+        write_atomic(&folder.join(SVG_FILE), self.to_svg(&title).as_bytes())
     }
 
     /// The chart as SVG: losses on the left, F1 on the right. Values that are not finite are left out.

@@ -14,7 +14,7 @@ use crate::encoder::pieces::{EncodedSentence, WordTokenizer};
 use crate::encoder::vocabulary::Vocabulary;
 use crate::encoder::{EncoderConfig, load, vectors};
 use crate::error::{Error, Result};
-use crate::files::replace;
+use crate::files::write_atomic;
 use crate::heads::Head;
 use crate::model::folder;
 use crate::model::recognizer::Recognizer;
@@ -124,7 +124,7 @@ impl<H: Head> Run<H> {
     pub fn write_description(&self, out: &Path) -> Result<()> {
         let path = out.join("config.json");
         let json = serde_json::to_string_pretty(&self.config()).expect("a config is plain data");
-        replace(&path, json.as_bytes())?;
+        write_atomic(&path, json.as_bytes())?;
         self.pieces.save(&out.join("tokenizer.json"))
     }
 

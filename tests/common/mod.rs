@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use burn::tensor::{Device, Tensor, TensorData};
 use burn::train::Interrupter;
-use nerzoo::data::{Format, Scheme, write};
+use nerzoo::data::{Format, TagScheme, write};
 use nerzoo::recipe::Recipe;
 use nerzoo::text::{Entity, Sentence};
 use nerzoo::train::inspect::Inspection;
@@ -87,7 +87,7 @@ pub fn losses(finished: &Finished) -> Vec<f64> {
 
 /// Sentences in a file.
 pub fn file(path: PathBuf, sentences: &[Sentence]) -> PathBuf {
-    write::to_file(&path, sentences, Format::TokensJsonl, Scheme::Iob2).unwrap();
+    write::to_file(&path, sentences, Format::TokensJsonl, TagScheme::Iob2).unwrap();
     path
 }
 

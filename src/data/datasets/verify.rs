@@ -1,40 +1,40 @@
-//! Are the files the ones we know? Counts and hashes against those recorded in `dataset.toml`.
+//! Comparing the files of a dataset with the counts and hashes recorded in `dataset.toml`.
 
 use std::fmt;
 
 use serde::Serialize;
 
-use super::{Count, Dataset};
+use super::{Dataset, SplitCounts};
 use crate::error::Result;
 use crate::files::sha256;
 
-/// What was counted in a split's files.
+/// Comparison of a split's files with what is recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Checked {
-    /// The split.
+pub struct SplitCheck {
+    /// Name of the split.
     pub split: String,
-    /// Sentences and entities that are there.
-    pub found: Count,
-    /// Those that should be.
-    pub expected: Count,
-    /// Every file, and whether its hash is the recorded one; `None` when none is recorded.
+    /// Counts in the files.
+    pub found: SplitCounts,
+    /// Recorded counts.
+    pub expected: SplitCounts,
+    /// Name of every file, and whether its hash equals the recorded one; `None` when none is recorded.
     pub hashes: Vec<(String, Option<bool>)>,
 }
 
 /// The result of [`verify`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verification {
-    /// The dataset.
+    /// Name of the dataset.
     pub name: String,
-    /// Every split that has files.
-    pub splits: Vec<Checked>,
+    /// All splits that have files.
+    pub splits: Vec<SplitCheck>,
 }
 
-/// Counts and hashes the files of every split and compares them with what is recorded. A missing file is an error.
+/// Compares counts and hashes of the files of every split with what is recorded. A missing file is an error.
 pub fn verify(dataset: &Dataset) -> Result<Verification> {
     let mut splits = Vec::new();
     for (name, split) in dataset
-        .about
+        .info
         .splits
         .iter()
         .filter(|(_, split)| split.hold_out_of.is_none())
@@ -51,9 +51,9 @@ pub fn verify(dataset: &Dataset) -> Result<Verification> {
             };
             hashes.push((file.clone(), equal));
         }
-        splits.push(Checked {
+        splits.push(SplitCheck {
             split: name.clone(),
-            found: Count {
+            found: SplitCounts {
                 sentences: Some(sentences.len()),
                 entities: Some(entities.sum()),
             },
@@ -67,7 +67,7 @@ pub fn verify(dataset: &Dataset) -> Result<Verification> {
     })
 }
 
-impl Checked {
+impl SplitCheck {
     fn counts(&self) -> [(Option<usize>, Option<usize>); 2] {
         let (found, expected) = (self.found, self.expected);
         [
@@ -76,7 +76,7 @@ impl Checked {
         ]
     }
 
-    /// True when nothing recorded differs from what is there.
+    /// True when the files match everything that is recorded.
     pub fn ok(&self) -> bool {
         self.counts()
             .iter()
@@ -86,9 +86,9 @@ impl Checked {
 }
 
 impl Verification {
-    /// True when nothing recorded differs from what is there.
+    /// True when the files match everything that is recorded.
     pub fn ok(&self) -> bool {
-        self.splits.iter().all(Checked::ok)
+        self.splits.iter().all(SplitCheck::ok)
     }
 }
 
@@ -101,7 +101,7 @@ impl fmt::Display for Verification {
         )?;
         for checked in &self.splits {
             write!(f, "{:8}", checked.split)?;
-            for number in checked
+            for count in checked
                 .counts()
                 .iter()
                 .flat_map(|(found, expected)| [found, expected])
@@ -109,7 +109,7 @@ impl fmt::Display for Verification {
                 write!(
                     f,
                     "{:>11}",
-                    number.map_or("-".to_string(), |number| number.to_string())
+                    count.map_or("-".to_string(), |count| count.to_string())
                 )?;
             }
             for (index, (file, equal)) in checked.hashes.iter().enumerate() {
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_quickstart_is_as_recorded() {
+    fn the_quickstart_matches_its_record() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("datasets");
         let verification = verify(&find("quickstart", &[root]).unwrap()).unwrap();
         assert!(verification.ok(), "{verification}");

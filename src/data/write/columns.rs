@@ -1,19 +1,35 @@
-//! Words one a line with their tags beside them.
+//! Writing column files: one word per line with its tags.
 
 use std::collections::BTreeSet;
 use std::io::Write;
 
-use super::{Summary, failed, joined, refused};
-use crate::data::bio::{self, Scheme};
+use super::{Summary, joined_words, not_writable, write_error};
+use crate::data::TagScheme;
+use crate::data::bio;
 use crate::error::Result;
 use crate::text::Sentence;
 
-/// One word a line with its tags, separated by tabs.
+/// Why a sentence cannot be written in columns.
+#[derive(Debug, thiserror::Error)]
+enum ColumnError {
+    #[error(
+        "it has no words, which columns cannot represent; remove it, or write tokens_jsonl instead"
+    )]
+    NoWords,
+    #[error("it does not have one part-of-speech tag for each word")]
+    PartOfSpeechCount,
+    #[error("the word `{}` cannot be written in a column; write tokens_jsonl instead", .0.escape_debug())]
+    Word(String),
+    #[error("`{}` contains white space and cannot be written in a column; rename it, or write tokens_jsonl instead", .0.escape_debug())]
+    Label(String),
+}
+
+/// Writes one word per line with its tags, separated by tabs.
 ///
-/// Flat entities without parts of speech give the plain two columns that every tool reads, `-DOCSTART-` between
-/// documents. Nested entities are dealt onto as many tag columns as they need, in the manner of GermEval, and a
-/// CoNLL-U Plus line `# global.columns` says what the columns hold.
-pub fn columns(out: &mut impl Write, sentences: &[Sentence], scheme: Scheme) -> Result<Summary> {
+/// Flat entities without part-of-speech tags are written in the two columns that every tool reads, with `-DOCSTART-`
+/// between documents. Nested entities are distributed over as many tag columns as needed, as in GermEval, and a CoNLL-U
+/// Plus line `# global.columns` names the columns.
+pub fn columns(out: &mut impl Write, sentences: &[Sentence], scheme: TagScheme) -> Result<Summary> {
     let layered: Vec<_> = sentences.iter().map(|s| bio::layers(&s.entities)).collect();
     let depth = layered.iter().map(Vec::len).max().unwrap_or(0).max(1);
     let with_pos = sentences.iter().any(|sentence| sentence.pos.is_some());
@@ -23,19 +39,19 @@ pub fn columns(out: &mut impl Write, sentences: &[Sentence], scheme: Scheme) -> 
     }
     let mut previous: Option<&str> = None;
     for (index, sentence) in sentences.iter().enumerate() {
-        writable(index, sentence, named).map_err(|problem| refused(index, &problem))?;
+        check(index, sentence, named).map_err(|problem| not_writable(index, problem))?;
         if sentence.document.as_deref() != previous {
             previous = sentence.document.as_deref();
-            begin_document(out, previous, named).map_err(failed)?;
+            begin_document(out, previous, named).map_err(write_error)?;
         }
-        if named && is_plain_line(&sentence.text) && sentence.text != joined(sentence) {
-            writeln!(out, "# text = {}", sentence.text).map_err(failed)?;
+        if named && is_plain_line(&sentence.text) && sentence.text != joined_words(sentence) {
+            writeln!(out, "# text = {}", sentence.text).map_err(write_error)?;
         }
         let mut rows = Vec::with_capacity(depth);
         for layer in 0..depth {
             let entities = layered[index].get(layer).map_or(&[][..], Vec::as_slice);
             let tags = bio::entities_to_tags(entities, sentence.len(), scheme);
-            rows.push(tags.map_err(|problem| refused(index, &problem))?);
+            rows.push(tags.map_err(|problem| not_writable(index, problem))?);
         }
         for (word_index, word) in sentence.words.iter().enumerate() {
             let mut row: Vec<&str> = vec![&word.text];
@@ -47,9 +63,9 @@ pub fn columns(out: &mut impl Write, sentences: &[Sentence], scheme: Scheme) -> 
                 row.push(sentence.pos.as_ref().map_or("_", |pos| &pos[word_index]));
             }
             row.extend(rows.iter().map(|tags| tags[word_index].as_str()));
-            writeln!(out, "{}", row.join("\t")).map_err(failed)?;
+            writeln!(out, "{}", row.join("\t")).map_err(write_error)?;
         }
-        writeln!(out).map_err(failed)?;
+        writeln!(out).map_err(write_error)?;
     }
     Ok(Summary::of(sentences, false))
 }
@@ -59,7 +75,7 @@ fn header(out: &mut impl Write, depth: usize, with_pos: bool) -> Result<()> {
     names.extend(with_pos.then(|| "XPOS".to_string()));
     names.push("NER".to_string());
     names.extend((2..=depth).map(|layer| format!("NER:{layer}")));
-    writeln!(out, "# global.columns = {}", names.join(" ")).map_err(failed)
+    writeln!(out, "# global.columns = {}", names.join(" ")).map_err(write_error)
 }
 
 fn begin_document(out: &mut impl Write, name: Option<&str>, named: bool) -> std::io::Result<()> {
@@ -70,41 +86,32 @@ fn begin_document(out: &mut impl Write, name: Option<&str>, named: bool) -> std:
     }
 }
 
-/// Whether columns can say this sentence so that every reader understands it.
-fn writable(index: usize, sentence: &Sentence, named: bool) -> Result<(), String> {
+/// Checks that a sentence can be written so that every reader understands it.
+fn check(index: usize, sentence: &Sentence, named: bool) -> Result<(), ColumnError> {
     if sentence.is_empty() {
-        return Err(
-            "has no words, which columns cannot say; leave it out, or write tokens_jsonl"
-                .to_string(),
-        );
+        return Err(ColumnError::NoWords);
     }
     if sentence
         .pos
         .as_ref()
         .is_some_and(|pos| pos.len() != sentence.len())
     {
-        return Err("does not have one part of speech for each word".to_string());
+        return Err(ColumnError::PartOfSpeechCount);
     }
     let is_field =
         |text: &str| !text.is_empty() && !text.contains([' ', '\t', '\n', '\r', '\x0b', '\x0c']);
     let is_word = |text: &str| {
-        // At the start of a file this would be taken for a byte-order mark.
+        // At the start of a file it would be read as a byte-order mark.
         let mark = index == 0 && !named && text.starts_with('\u{feff}');
         is_field(text) && text != "-DOCSTART-" && !mark
     };
     if let Some(word) = sentence.words.iter().find(|word| !is_word(&word.text)) {
-        return Err(format!(
-            "the word `{}` cannot stand in a column; write tokens_jsonl instead",
-            word.text.escape_debug()
-        ));
+        return Err(ColumnError::Word(word.text.clone()));
     }
     let labels: BTreeSet<&str> = sentence.entities.iter().map(|e| e.label.as_str()).collect();
     let tags = sentence.pos.iter().flatten().map(String::as_str);
     match labels.into_iter().chain(tags).find(|text| !is_field(text)) {
-        Some(text) => Err(format!(
-            "`{}` has white space and cannot stand in a column; rename it, or write tokens_jsonl",
-            text.escape_debug()
-        )),
+        Some(text) => Err(ColumnError::Label(text.to_string())),
         None => Ok(()),
     }
 }
@@ -119,11 +126,11 @@ mod tests {
     use crate::text::{Entity, Misaligned};
 
     #[test]
-    fn flat_columns_are_plain_and_nested_ones_layered() {
+    fn flat_entities_need_one_column_and_nested_ones_layers() {
         let mut sentence = Sentence::from_words(["New", "York", "wins"]);
         sentence.entities = vec![Entity::new(0, 2, "ORG")];
         let mut written = Vec::new();
-        columns(&mut written, &[sentence.clone()], Scheme::Bioes).unwrap();
+        columns(&mut written, &[sentence.clone()], TagScheme::Bioes).unwrap();
         assert_eq!(
             String::from_utf8(written).unwrap(),
             "New\tB-ORG\nYork\tE-ORG\nwins\tO\n\n"
@@ -131,7 +138,7 @@ mod tests {
         sentence.entities.push(Entity::new(1, 2, "LOC"));
         sentence.document = Some("d".to_string());
         let mut written = Vec::new();
-        columns(&mut written, &[sentence], Scheme::Iob2).unwrap();
+        columns(&mut written, &[sentence], TagScheme::Iob2).unwrap();
         assert_eq!(
             String::from_utf8(written).unwrap(),
             "# global.columns = ID FORM NER NER:2\n# newdoc id = d\n1\tNew\tB-ORG\tO\n2\tYork\tI-ORG\tB-LOC\n3\twins\tO\tO\n\n"
@@ -139,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_columns_cannot_say_is_refused() {
+    fn sentences_that_columns_cannot_represent_are_errors() {
         for words in [
             vec!["a b"],
             vec!["a\u{b}"],
@@ -148,19 +155,19 @@ mod tests {
             vec!["-DOCSTART-"],
         ] {
             let sentence = Sentence::from_words(words);
-            let error = columns(&mut Vec::new(), &[sentence], Scheme::Iob2).unwrap_err();
+            let error = columns(&mut Vec::new(), &[sentence], TagScheme::Iob2).unwrap_err();
             assert!(error.to_string().starts_with("sentence 1"), "{error}");
         }
         let mut sentence = Sentence::from_words(["a"]);
         sentence.entities = vec![Entity::new(0, 1, "two words")];
-        assert!(columns(&mut Vec::new(), &[sentence.clone()], Scheme::Iob2).is_err());
+        assert!(columns(&mut Vec::new(), &[sentence.clone()], TagScheme::Iob2).is_err());
         sentence.entities.clear();
         sentence.misaligned = vec![Misaligned {
             start: 0,
             end: 1,
             label: "X".to_string(),
         }];
-        let summary = columns(&mut Vec::new(), &[sentence], Scheme::Iob2).unwrap();
+        let summary = columns(&mut Vec::new(), &[sentence], TagScheme::Iob2).unwrap();
         assert_eq!(summary.left_out, 1);
     }
 }

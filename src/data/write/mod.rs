@@ -1,7 +1,8 @@
 //! Writing corpora.
 //!
-//! What a writer writes, the readers read back. `tokens_jsonl` keeps everything; `text_jsonl` keeps all but words
-//! that are not the splitter's own; the others keep what their format can say and count what it cannot.
+//! Every written file can be read back. `tokens_jsonl` is lossless. `text_jsonl` keeps everything but a word segmentation
+//! that differs from the one in [`words`]. The other formats lose what they cannot represent; [`Summary`] counts the
+//! entities that were lost.
 
 mod columns;
 
@@ -12,20 +13,19 @@ pub use columns::columns;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::bio::Scheme;
-use super::{Format, words};
+use super::{Format, TagScheme, words};
 use crate::error::{Error, Result};
-use crate::files::replace;
+use crate::files::write_atomic_with;
 use crate::text::{Misaligned, Sentence};
 
-/// What went into a file.
+/// Counts of what was written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
-    /// Sentences written.
+    /// Number of sentences written.
     pub sentences: usize,
-    /// Entities written.
+    /// Number of entities written.
     pub entities: usize,
-    /// Entities off word borders that the format cannot say.
+    /// Number of entities that the format cannot represent.
     pub left_out: usize,
 }
 
@@ -42,12 +42,12 @@ impl Summary {
     }
 }
 
-/// Write in the given format; the scheme is for column files.
+/// Writes sentences in the given format. The tagging scheme applies to column files only.
 pub fn write(
     out: &mut impl Write,
     sentences: &[Sentence],
     format: Format,
-    scheme: Scheme,
+    scheme: TagScheme,
 ) -> Result<Summary> {
     match format {
         Format::Columns => columns(out, sentences, scheme),
@@ -62,27 +62,30 @@ pub fn write(
     }
 }
 
-/// Write a file; when the format refuses the corpus, no file is written.
+/// Writes a file atomically. When the format cannot represent a sentence, no file is written.
 pub fn to_file(
     path: &Path,
     sentences: &[Sentence],
     format: Format,
-    scheme: Scheme,
+    scheme: TagScheme,
 ) -> Result<Summary> {
-    let mut content = Vec::new();
-    let summary = write(&mut content, sentences, format, scheme)?;
-    replace(path, &content)?;
-    Ok(summary)
+    write_atomic_with(path, |file| {
+        write(file, sentences, format, scheme).map_err(|error| match error {
+            Error::Io { source, .. } => Error::io(path, source),
+            other => other,
+        })
+    })
 }
 
-/// One JSON object a line with `tokens` and spans of words. The text is written where it is not the words joined
-/// by spaces, and entities off word borders stand under `misaligned`, in characters.
+/// Writes one JSON object per line with `tokens` and entities as spans of words. The text is written where it differs from
+/// the words joined by spaces. Entities that do not match word boundaries are written under `misaligned`, as spans of
+/// characters.
 pub fn tokens_jsonl(out: &mut impl Write, sentences: &[Sentence]) -> Result<Summary> {
     for sentence in sentences {
         let mut record = Map::new();
         document(&mut record, "doc", sentence);
         record.insert("tokens".into(), token_list(sentence));
-        if !sentence.misaligned.is_empty() || sentence.text != joined(sentence) {
+        if !sentence.misaligned.is_empty() || sentence.text != joined_words(sentence) {
             record.insert("text".into(), json!(sentence.text));
         }
         part_of_speech(&mut record, sentence);
@@ -92,19 +95,19 @@ pub fn tokens_jsonl(out: &mut impl Write, sentences: &[Sentence]) -> Result<Summ
             record.insert("misaligned".into(), list.collect());
         }
         neighbours(&mut record, sentence);
-        line(out, &record)?;
+        write_line(out, &record)?;
     }
     Ok(Summary::of(sentences, true))
 }
 
-/// One JSON object a line with `text` and spans of characters.
+/// Writes one JSON object per line with `text` and entities as spans of characters.
 pub fn text_jsonl(out: &mut impl Write, sentences: &[Sentence]) -> Result<Summary> {
     for sentence in sentences {
         let mut record = Map::new();
         document(&mut record, "doc", sentence);
         record.insert("text".into(), json!(sentence.text));
         if sentence.pos.is_some() && sentence.words == words::split(&sentence.text) {
-            // Only then will a reader find the same words to hang them on.
+            // Only then does a reader get the same words.
             part_of_speech(&mut record, sentence);
         }
         let aligned = sentence.entities.iter().map(|entity| {
@@ -113,12 +116,12 @@ pub fn text_jsonl(out: &mut impl Write, sentences: &[Sentence]) -> Result<Summar
         });
         let entities = aligned.chain(sentence.misaligned.iter().map(misaligned));
         record.insert("entities".into(), entities.collect());
-        line(out, &record)?;
+        write_line(out, &record)?;
     }
     Ok(Summary::of(sentences, true))
 }
 
-/// A JSON list as SpERT and DiffusionNER read it.
+/// Writes a JSON list in the format of SpERT and DiffusionNER.
 pub fn spert(out: &mut impl Write, sentences: &[Sentence]) -> Result<Summary> {
     let records = sentences.iter().map(|sentence| {
         let mut record = Map::new();
@@ -130,11 +133,11 @@ pub fn spert(out: &mut impl Write, sentences: &[Sentence]) -> Result<Summary> {
         document(&mut record, "orig_id", sentence);
         record
     });
-    list(out, records)?;
+    write_list(out, records)?;
     Ok(Summary::of(sentences, false))
 }
 
-/// A JSON list as W2NER and BOPN read it.
+/// Writes a JSON list in the format of W2NER and BOPN.
 pub fn w2ner(out: &mut impl Write, sentences: &[Sentence]) -> Result<Summary> {
     let records = sentences.iter().map(|sentence| {
         let mut record = Map::new();
@@ -148,20 +151,20 @@ pub fn w2ner(out: &mut impl Write, sentences: &[Sentence]) -> Result<Summary> {
         document(&mut record, "doc", sentence);
         record
     });
-    list(out, records)?;
+    write_list(out, records)?;
     Ok(Summary::of(sentences, false))
 }
 
-/// One text a line.
+/// Writes one text per line, without entities.
 pub fn plain_text(out: &mut impl Write, sentences: &[Sentence]) -> Result<Summary> {
     for (index, sentence) in sentences.iter().enumerate() {
         if sentence.text.contains(['\n', '\r']) || sentence.text.trim().is_empty() {
-            return Err(refused(
+            return Err(not_writable(
                 index,
                 "its text is blank or has a line break; write text_jsonl instead",
             ));
         }
-        writeln!(out, "{}", sentence.text).map_err(failed)?;
+        writeln!(out, "{}", sentence.text).map_err(write_error)?;
     }
     let summary = Summary::of(sentences, false);
     Ok(Summary {
@@ -171,7 +174,7 @@ pub fn plain_text(out: &mut impl Write, sentences: &[Sentence]) -> Result<Summar
     })
 }
 
-fn joined(sentence: &Sentence) -> String {
+fn joined_words(sentence: &Sentence) -> String {
     let words: Vec<&str> = sentence
         .words
         .iter()
@@ -215,26 +218,31 @@ fn neighbours(record: &mut Map<String, Value>, sentence: &Sentence) {
     }
 }
 
-fn line(out: &mut impl Write, record: &Map<String, Value>) -> Result<()> {
-    serde_json::to_writer(&mut *out, record).map_err(|error| failed(error.into()))?;
-    writeln!(out).map_err(failed)
+fn write_line(out: &mut impl Write, record: &Map<String, Value>) -> Result<()> {
+    serde_json::to_writer(&mut *out, record).map_err(|error| write_error(error.into()))?;
+    writeln!(out).map_err(write_error)
 }
 
-fn list(out: &mut impl Write, records: impl Iterator<Item = Map<String, Value>>) -> Result<()> {
-    write!(out, "[").map_err(failed)?;
+fn write_list(
+    out: &mut impl Write,
+    records: impl Iterator<Item = Map<String, Value>>,
+) -> Result<()> {
+    write!(out, "[").map_err(write_error)?;
     for (index, record) in records.enumerate() {
         let separator = if index > 0 { ",\n" } else { "\n" };
-        write!(out, "{separator}").map_err(failed)?;
-        serde_json::to_writer(&mut *out, &record).map_err(|error| failed(error.into()))?;
+        write!(out, "{separator}").map_err(write_error)?;
+        serde_json::to_writer(&mut *out, &record).map_err(|error| write_error(error.into()))?;
     }
-    writeln!(out, "\n]").map_err(failed)
+    writeln!(out, "\n]").map_err(write_error)
 }
 
-fn failed(error: std::io::Error) -> Error {
+/// The error of a writer that does not know its path.
+fn write_error(error: std::io::Error) -> Error {
     Error::io("output", error)
 }
 
-fn refused(index: usize, problem: &str) -> Error {
+/// The error for a sentence that a format cannot represent.
+fn not_writable(index: usize, problem: impl std::fmt::Display) -> Error {
     Error::Config(format!(
         "sentence {} cannot be written: {problem}",
         index + 1
@@ -249,8 +257,9 @@ mod tests {
     use crate::data::{Options, Severity, scan};
     use crate::text::Entity;
     use proptest::prelude::*;
+    use strum::IntoEnumIterator;
 
-    fn back(written: &[u8], options: &Options) -> Vec<Sentence> {
+    fn read_back(written: &[u8], options: &Options) -> Vec<Sentence> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         std::fs::write(&path, written).unwrap();
@@ -340,15 +349,15 @@ mod tests {
             }
             let mut written = Vec::new();
             tokens_jsonl(&mut written, &sentences).unwrap();
-            prop_assert_eq!(back(&written, &options(Format::TokensJsonl)), sentences);
+            prop_assert_eq!(read_back(&written, &options(Format::TokensJsonl)), sentences);
         }
 
         #[test]
         fn lists_round_trip(sentences in prop::collection::vec(sentence(), 0..4)) {
             for format in [Format::Spert, Format::W2ner] {
                 let mut written = Vec::new();
-                write(&mut written, &sentences, format, Scheme::Iob2).unwrap();
-                prop_assert_eq!(&back(&written, &options(format)), &sentences);
+                write(&mut written, &sentences, format, TagScheme::Iob2).unwrap();
+                prop_assert_eq!(&read_back(&written, &options(format)), &sentences);
             }
         }
 
@@ -374,14 +383,14 @@ mod tests {
             let mut written = Vec::new();
             let summary = text_jsonl(&mut written, &sentences).unwrap();
             prop_assert_eq!(summary.left_out, 0);
-            prop_assert_eq!(back(&written, &options(Format::TextJsonl)), sentences);
+            prop_assert_eq!(read_back(&written, &options(Format::TextJsonl)), sentences);
         }
 
         #[test]
         fn columns_round_trip(sentences in prop::collection::vec(sentence(), 1..4), which in 0..4usize) {
             let mut written = Vec::new();
-            columns(&mut written, &sentences, Scheme::ALL[which]).unwrap();
-            let read = back(&written, &options(Format::Columns));
+            columns(&mut written, &sentences, TagScheme::iter().nth(which).unwrap()).unwrap();
+            let read = read_back(&written, &options(Format::Columns));
             prop_assert_eq!(read.len(), sentences.len());
             for (read, sentence) in read.iter().zip(&sentences) {
                 prop_assert_eq!(&read.text, &sentence.text);

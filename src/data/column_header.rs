@@ -1,24 +1,24 @@
-//! The line with which a column file may name its columns.
+//! The CoNLL-U Plus header line that names the columns of a file.
 
 use super::source::Source;
 
-/// What a CoNLL-U Plus line `# global.columns = ID FORM XPOS NER` says.
+/// Column indices given by a header line such as `# global.columns = ID FORM XPOS NER`.
 #[derive(Default)]
-pub(super) struct Header {
-    /// How many columns it names.
+pub(super) struct ColumnHeader {
+    /// Number of columns.
     pub width: usize,
-    /// The column that numbers the words.
+    /// Column of the word numbers.
     pub id: Option<usize>,
-    /// The column of the word.
+    /// Column of the words.
     pub word: Option<usize>,
-    /// The columns of tags.
+    /// Columns of the entity tags.
     pub tags: Option<Vec<usize>>,
-    /// The column of the part of speech.
+    /// Column of the part-of-speech tags.
     pub pos: Option<usize>,
 }
 
-impl Header {
-    /// Look for the line among the comments at the top of a file.
+impl ColumnHeader {
+    /// Finds the header line among the comments at the top of a file.
     pub fn find(source: &Source) -> Option<Self> {
         let lines = source.lines().take_while(|line| {
             line.text
@@ -33,7 +33,7 @@ impl Header {
             .split_whitespace()
             .map(str::to_ascii_uppercase)
             .collect();
-        let of = |wanted: &[&str]| {
+        let column_of = |wanted: &[&str]| {
             names
                 .iter()
                 .position(|name| wanted.contains(&name.as_str()))
@@ -47,10 +47,10 @@ impl Header {
             .collect();
         Some(Self {
             width: names.len(),
-            id: of(&["ID"]),
-            word: of(&["FORM"]),
+            id: column_of(&["ID"]),
+            word: column_of(&["FORM"]),
             tags: (!tags.is_empty()).then_some(tags),
-            pos: of(&["XPOS"]).or(of(&["UPOS"])),
+            pos: column_of(&["XPOS"]).or(column_of(&["UPOS"])),
         })
     }
 }

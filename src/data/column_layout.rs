@@ -1,54 +1,80 @@
-//! Finding out what the columns of a column file hold.
+//! Detecting the content of the columns of a column file.
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::Options;
-use super::bio::{self, Scheme};
-use super::header::Header;
+use super::bio;
+use super::column_header::ColumnHeader;
 use super::source::Source;
+use super::tag_scheme::TagScheme;
 
-/// What the columns of a file hold. Columns count from 0.
+/// The layout of a column file: which column holds what. Columns count from 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Layout {
-    /// Fields are separated by tabs; else by any ASCII white space.
+pub(super) struct ColumnLayout {
+    /// True when fields are separated by tabs, false when by any ASCII white space.
     pub tabs: bool,
-    /// How many columns a row has.
+    /// Number of columns.
     pub width: usize,
-    /// The column of the word.
+    /// Column of the words.
     pub word: usize,
-    /// The columns of tags, one a layer.
+    /// Columns of the entity tags, one per layer.
     pub tags: Vec<usize>,
-    /// The column of the part of speech.
+    /// Column of the part-of-speech tags.
     pub pos: Option<usize>,
-    /// The column that numbers the words of a sentence.
+    /// Column of the word numbers.
     pub id: Option<usize>,
-    /// The scheme of the tags.
-    pub scheme: Scheme,
-    /// Words carry a number that counts characters within a word.
+    /// Tagging scheme.
+    pub scheme: TagScheme,
+    /// True when every word ends in the index of a character in its word (WeiboNER), which has to be removed.
     pub strip_digit: bool,
-    /// Columns that look like tags but were left out.
-    pub left_out: Vec<usize>,
+    /// Columns that look like entity tags but are not used.
+    pub ignored: Vec<usize>,
 }
 
-/// Sentences of rows of fields: what a file plainly shows before anything is known about its columns.
+/// Why no layout fits a file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum LayoutError {
+    /// No column has tags.
+    #[error(
+        "no column looks like tags (`O`, `B-PER`, `I-PER`, ...); the first row is `{first_row}`. Name the column with \
+         tag_columns, counted from 0, or another format with --format"
+    )]
+    NoTags { first_row: String },
+    /// An option names a column that does not exist.
+    #[error(
+        "there is no column {column} (counted from 0); rows have {width} columns, the first is `{first_row}`"
+    )]
+    NoSuchColumn {
+        column: usize,
+        width: usize,
+        first_row: String,
+    },
+    /// The words' column is also a column of tags.
+    #[error(
+        "column {0} cannot be both word and tag; set word_column and tag_columns, counted from 0"
+    )]
+    WordIsTag(usize),
+}
+
+/// Sentences of rows of fields, as sample to detect the layout from.
 type Sample<'a> = Vec<Vec<Vec<&'a str>>>;
 
-/// The labels of phrase chunks, which CoNLL files carry beside the entities.
+/// The labels of phrase chunks, which CoNLL files have in addition to entities.
 const CHUNKS: [&str; 17] = [
     "NP", "VP", "PP", "ADVP", "ADJP", "SBAR", "PRT", "INTJ", "CONJP", "LST", "UCP", "NC", "VC",
     "PC", "ADVC", "ADJC", "CC",
 ];
 
-impl Layout {
-    /// The layout of a file: what the options say, then what a `# global.columns` line says, then what the rows
-    /// look like. `Ok(None)` when the file has no rows; the error is a message.
-    pub fn find(source: &Source, options: &Options) -> Result<Option<Self>, String> {
+impl ColumnLayout {
+    /// Determines the layout of a file from the options, then from a `# global.columns` line, then from its rows.
+    /// `Ok(None)` when the file has no rows.
+    pub fn detect(source: &Source, options: &Options) -> Result<Option<Self>, LayoutError> {
         let tabs = separated_by_tabs(source);
         let sample = sample(source, tabs);
         let Some(width) = usual_width(&sample) else {
             return Ok(None);
         };
-        let header = Header::find(source).filter(|header| header.width == width);
+        let header = ColumnHeader::find(source).filter(|header| header.width == width);
         let header = header.unwrap_or_default();
         let rows: Vec<&[&str]> = sample
             .iter()
@@ -59,34 +85,34 @@ impl Layout {
 
         let id = header.id.or_else(|| {
             let free = options.word_column != Some(0) && header.word.is_none();
-            (free && width >= 3 && numbered(&sample)).then_some(0)
+            (free && width >= 3 && has_word_numbers(&sample)).then_some(0)
         });
         let word = options
             .word_column
             .or(header.word)
             .unwrap_or(usize::from(id == Some(0)));
-        let looks: Vec<usize> = (0..width)
+        let tag_like: Vec<usize> = (0..width)
             .filter(|column| *column != word && mostly_tags(&rows, *column))
             .collect();
         let tags = match options.tag_columns.clone().or(header.tags) {
             Some(tags) => tags,
-            None => choose(&rows, &looks, id.is_some()),
+            None => choose_tag_columns(&rows, &tag_like, id.is_some()),
         };
         let pos = options.pos_column.or(header.pos).or_else(|| {
             // CoNLL-2003: word, part of speech, chunk, entity.
-            (id.is_none() && word == 0 && tags == [3] && looks.contains(&2)).then_some(1)
+            (id.is_none() && word == 0 && tags == [3] && tag_like.contains(&2)).then_some(1)
         });
         check_columns(width, word, &tags, pos, &rows)?;
         let scheme = options
             .scheme
-            .unwrap_or_else(|| scheme(&sample, width, &tags));
+            .unwrap_or_else(|| detect_scheme(&sample, width, &tags));
         let strip_digit = options
             .strip_digit
-            .unwrap_or_else(|| counts_characters(&sample, word));
-        let named = options.tag_columns.is_some();
-        let left_out = looks
+            .unwrap_or_else(|| has_positions(&sample, word));
+        let given = options.tag_columns.is_some();
+        let ignored = tag_like
             .into_iter()
-            .filter(|column| !named && !tags.contains(column))
+            .filter(|column| !given && !tags.contains(column))
             .filter(|column| !labels(&rows, *column).iter().all(|l| CHUNKS.contains(l)))
             .collect();
         Ok(Some(Self {
@@ -98,16 +124,16 @@ impl Layout {
             id,
             scheme,
             strip_digit,
-            left_out,
+            ignored,
         }))
     }
 
-    /// The fields of a row.
+    /// Splits a line into fields.
     pub fn fields<'a>(&self, line: &'a str) -> Vec<&'a str> {
         fields(line, self.tabs)
     }
 
-    /// True when the row is as wide as the file and holds tags where tags belong.
+    /// True when the row has the right number of columns and tags in the tag columns.
     pub fn fits(&self, row: &[&str]) -> bool {
         row.len() == self.width && self.tags.iter().all(|column| bio::is_tag(row[*column]))
     }
@@ -123,7 +149,7 @@ fn fields(line: &str, tabs: bool) -> Vec<&str> {
     }
 }
 
-/// Lines that may be comments are no evidence for anything.
+/// The lines that are certainly not comments.
 fn plain_lines(source: &Source) -> impl Iterator<Item = &str> {
     source
         .lines()
@@ -154,7 +180,7 @@ fn sample(source: &Source, tabs: bool) -> Sample<'_> {
     }
     sentences.retain(|rows| !rows.is_empty());
     if sentences.is_empty() {
-        // Nothing but words that start with `#`, perhaps.
+        // Perhaps all words start with `#`.
         let tabs = source.text().is_ok_and(|text| text.contains('\t'));
         let lines = source.lines().filter_map(|line| line.text.ok());
         let rows = lines
@@ -166,7 +192,7 @@ fn sample(source: &Source, tabs: bool) -> Sample<'_> {
     sentences
 }
 
-/// True for `# text = ...`, GermEval's `#<tab>source` and CoNLL-2012's `#begin document`; not for a hashtag.
+/// True for `# text = ...`, GermEval's `#<tab>source` and CoNLL-2012's `#begin document`; false for a hashtag.
 pub(super) fn is_comment(line: &str) -> bool {
     line.strip_prefix('#').is_some_and(|rest| {
         rest.is_empty()
@@ -187,25 +213,25 @@ fn usual_width(sample: &Sample) -> Option<usize> {
         .map(|(width, _)| width)
 }
 
-/// Most rows count on from the row before, or start at 1.
-fn numbered(sample: &Sample) -> bool {
-    let (mut rows, mut good, mut beyond_one) = (0, 0, false);
+/// True when the first column numbers the words of each sentence from 1, in at least 90 % of the rows.
+fn has_word_numbers(sample: &Sample) -> bool {
+    let (mut rows, mut consecutive, mut beyond_one) = (0, 0, false);
     for sentence in sample {
         let mut previous = 0;
         for row in sentence.iter().filter(|row| !is_range(row[0])) {
             rows += 1;
             let number = row[0].parse::<usize>().unwrap_or(0);
             if number > 0 && number == previous + 1 {
-                good += 1;
+                consecutive += 1;
                 beyond_one |= number > 1;
             }
             previous = number;
         }
     }
-    beyond_one && good * 10 >= rows * 9
+    beyond_one && consecutive * 10 >= rows * 9
 }
 
-/// True for the numbers of CoNLL-U's multiword tokens (`3-4`) and empty nodes (`3.1`).
+/// True for the word numbers of CoNLL-U's multiword tokens (`3-4`) and empty nodes (`3.1`).
 pub(super) fn is_range(id: &str) -> bool {
     id.split_once(['-', '.']).is_some_and(|(from, to)| {
         let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -224,14 +250,14 @@ fn labels<'a>(rows: &[&[&'a str]], column: usize) -> BTreeSet<&'a str> {
         .collect()
 }
 
-/// The last column of tags, and those left of it that are further layers: all of them when the words are
-/// numbered (GermEval), else only such as share a type with it, because chunk columns hold tags too.
-fn choose(rows: &[&[&str]], looks: &[usize], numbered: bool) -> Vec<usize> {
-    let Some(last) = looks.last() else {
+/// The last of the columns that look like tags, and the ones left of it that are further layers: all of them when the
+/// words are numbered (GermEval), else those that share an entity type with it, because chunk columns look like tags too.
+fn choose_tag_columns(rows: &[&[&str]], tag_like: &[usize], numbered: bool) -> Vec<usize> {
+    let Some(last) = tag_like.last() else {
         return Vec::new();
     };
     let known = labels(rows, *last);
-    let mut tags: Vec<usize> = looks
+    let mut tags: Vec<usize> = tag_like
         .iter()
         .rev()
         .skip(1)
@@ -249,39 +275,36 @@ fn check_columns(
     tags: &[usize],
     pos: Option<usize>,
     rows: &[&[&str]],
-) -> Result<(), String> {
-    let first = rows.first().map(|row| row.join(" ")).unwrap_or_default();
+) -> Result<(), LayoutError> {
+    let first_row = rows.first().map(|row| row.join(" ")).unwrap_or_default();
     if tags.is_empty() {
-        return Err(format!(
-            "no column looks like tags (`O`, `B-PER`, `I-PER`, ...); the first row is `{first}`. Name the column \
-             with tag_columns, counted from 0, or another format with --format"
-        ));
+        return Err(LayoutError::NoTags { first_row });
     }
-    let asked = [word].into_iter().chain(tags.iter().copied()).chain(pos);
-    match asked.max() {
-        Some(column) if column >= width => Err(format!(
-            "there is no column {column} (counted from 0); rows have {width} columns, the first is `{first}`"
-        )),
-        _ if tags.contains(&word) => Err(format!(
-            "column {word} cannot be both word and tag; set word_column and tag_columns, counted from 0"
-        )),
+    let used = [word].into_iter().chain(tags.iter().copied()).chain(pos);
+    match used.max() {
+        Some(column) if column >= width => Err(LayoutError::NoSuchColumn {
+            column,
+            width,
+            first_row,
+        }),
+        _ if tags.contains(&word) => Err(LayoutError::WordIsTag(word)),
         _ => Ok(()),
     }
 }
 
-fn scheme(sample: &Sample, width: usize, tags: &[usize]) -> Scheme {
+fn detect_scheme(sample: &Sample, width: usize, tags: &[usize]) -> TagScheme {
     let sequences = sample.iter().flat_map(|sentence| {
         tags.iter().map(move |column| {
             let rows = sentence.iter().filter(move |row| row.len() == width);
             rows.map(move |row| row[*column])
         })
     });
-    Scheme::detect(sequences)
+    TagScheme::detect(sequences)
 }
 
-/// A character and its position within its word, as in WeiboNER's `科0 技1`; the number may have several digits.
-/// A character that was lost in an earlier conversion stands there as two replacement characters.
-pub(super) fn cut_position(word: &str) -> Option<(&str, usize)> {
+/// Splits a character from its position in its word, as in WeiboNER's `科0 技1`; the number may have several digits.
+/// Characters that were lost in an earlier conversion are written as two replacement characters.
+pub(super) fn split_position(word: &str) -> Option<(&str, usize)> {
     let lost = "\u{fffd}\u{fffd}";
     let length = if word.starts_with(lost) {
         lost.len()
@@ -296,15 +319,15 @@ pub(super) fn cut_position(word: &str) -> Option<(&str, usize)> {
         .map(|number| (character, number))
 }
 
-/// Every word of the file is a character with a position, and every sentence starts at position 0.
-fn counts_characters(sample: &Sample, column: usize) -> bool {
+/// True when every word of the file is a character with a position, and every sentence starts at position 0.
+fn has_positions(sample: &Sample, column: usize) -> bool {
     sample.iter().all(|sentence| {
         let mut words = sentence.iter().filter_map(|row| row.get(column));
         let starts = words
             .clone()
             .next()
-            .is_some_and(|word| matches!(cut_position(word), Some((_, 0))));
-        starts && words.all(|word| cut_position(word).is_some())
+            .is_some_and(|word| matches!(split_position(word), Some((_, 0))));
+        starts && words.all(|word| split_position(word).is_some())
     })
 }
 
@@ -312,25 +335,27 @@ fn counts_characters(sample: &Sample, column: usize) -> bool {
 mod tests {
     use super::*;
 
-    fn layout(content: &str) -> Layout {
+    fn layout(content: &str) -> ColumnLayout {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         std::fs::write(&path, content).unwrap();
         let source = Source::open(&path).unwrap();
-        Layout::find(&source, &Options::default()).unwrap().unwrap()
+        ColumnLayout::detect(&source, &Options::default())
+            .unwrap()
+            .unwrap()
     }
 
     #[test]
-    fn chunks_are_no_layer_and_no_news() {
+    fn chunk_columns_are_ignored_silently() {
         let found = layout("EU NNP B-NP B-ORG\nsays VBZ B-VP O\n");
         assert_eq!((found.word, found.pos, found.tags), (0, Some(1), vec![3]));
-        assert!(found.left_out.is_empty());
+        assert!(found.ignored.is_empty());
         let found = layout("EU B-GPE B-ORG\nsays O O\n");
-        assert_eq!((found.tags, found.left_out), (vec![2], vec![1]));
+        assert_eq!((found.tags, found.ignored), (vec![2], vec![1]));
     }
 
     #[test]
-    fn numbers_are_no_words() {
+    fn word_numbers_are_not_words() {
         let found = layout("1\ta\tO\tB-X\n2\tb\tB-Y\tO\n\n1\tc\tO\tO\n");
         assert_eq!((found.id, found.word), (Some(0), 1));
         assert_eq!(found.tags, [2, 3]);
@@ -339,18 +364,18 @@ mod tests {
     }
 
     #[test]
-    fn a_named_layout_is_taken_at_its_word() {
+    fn a_header_line_defines_the_layout() {
         let found = layout("# global.columns = NER FORM NER:2 UPOS\nO\tB-x\tO\tN\n");
         assert_eq!((found.word, found.pos), (1, Some(3)));
         assert_eq!(found.tags, [0, 2]);
     }
 
     #[test]
-    fn positions_are_cut_after_the_character() {
-        assert_eq!(cut_position("科0"), Some(("科", 0)));
-        assert_eq!(cut_position("913"), Some(("9", 13)));
-        assert_eq!(cut_position("ab1"), None);
-        assert_eq!(cut_position("a"), None);
-        assert_eq!(cut_position(""), None);
+    fn positions_are_split_from_the_character() {
+        assert_eq!(split_position("科0"), Some(("科", 0)));
+        assert_eq!(split_position("913"), Some(("9", 13)));
+        assert_eq!(split_position("ab1"), None);
+        assert_eq!(split_position("a"), None);
+        assert_eq!(split_position(""), None);
     }
 }

@@ -1,7 +1,7 @@
-//! The synthetic nested corpus: sentences drawn from a grammar of our own, the same ones from the same seed everywhere.
+//! The synthetic nested corpus: sentences sampled from a grammar, identical for the same seed on every machine.
 //!
-//! The grammar is `datasets/quickstart/grammar.txt`, whose head explains its notation. Names are put together from
-//! parts; some parts are kept from training, so that dev and test also ask for names a model has never met.
+//! The grammar is `datasets/quickstart/grammar.txt`, whose header explains its notation. Names are composed of parts; some
+//! parts never occur in train, so that dev and test also contain names that a model has not seen.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,35 +12,35 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
-use crate::files::replace;
+use crate::files::write_atomic;
 use crate::text::{Entity, Sentence};
 
-/// The grammar's text.
+/// The text of the grammar.
 const GRAMMAR: &str = include_str!("../../datasets/quickstart/grammar.txt");
 
-/// How often, of a hundred draws from a rule that has any, dev and test take an alternative unknown to training.
+/// Probability in percent with which dev and test choose an unseen alternative, in rules that have any.
 const UNSEEN_PERCENT: u32 = 11;
 
-/// How deep rules may call each other before the grammar must be going in circles.
-const DEEPEST: usize = 32;
+/// Maximal depth of nested rules; a deeper expansion means that the grammar is recursive.
+const MAXIMAL_DEPTH: usize = 32;
 
-/// What the three files of the corpus are called, in the order of [`corpus`].
+/// Names of the three files of the corpus, in the order of [`corpus`].
 pub const FILES: [&str; 3] = ["train.jsonl", "dev.jsonl", "test.jsonl"];
 
-/// How many sentences of each split to draw, and from which seed. The default is the corpus in `datasets/quickstart`.
+/// Number of sentences of each split, and the seed. The default gives the corpus in `datasets/quickstart`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Plan {
-    /// Sentences to train on.
+pub struct SyntheticConfig {
+    /// Number of training sentences.
     pub train: usize,
-    /// Sentences to choose a model by.
+    /// Number of sentences for model selection.
     pub dev: usize,
-    /// Sentences to report on.
+    /// Number of test sentences.
     pub test: usize,
-    /// The seed; equal plans give equal sentences.
+    /// Random seed; equal configurations give equal sentences.
     pub seed: u64,
 }
 
-impl Default for Plan {
+impl Default for SyntheticConfig {
     fn default() -> Self {
         Self {
             train: 2400,
@@ -51,9 +51,9 @@ impl Default for Plan {
     }
 }
 
-/// `count` different sentences as training sees them.
+/// `count` different sentences from the distribution of the training split.
 pub fn sentences(count: usize, seed: u64) -> Vec<Sentence> {
-    draw(
+    sample(
         &Grammar::parse(GRAMMAR),
         count,
         seed,
@@ -62,44 +62,44 @@ pub fn sentences(count: usize, seed: u64) -> Vec<Sentence> {
     )
 }
 
-/// Train, dev and test; no sentence occurs twice, in one split or in two.
-pub fn corpus(plan: Plan) -> [Vec<Sentence>; 3] {
+/// Train, dev and test. No sentence occurs twice, neither in one split nor in two.
+pub fn corpus(config: SyntheticConfig) -> [Vec<Sentence>; 3] {
     let grammar = Grammar::parse(GRAMMAR);
     let mut seen = BTreeSet::new();
-    let mut split = |count, stream| draw(&grammar, count, plan.seed, stream, &mut seen);
+    let mut split = |count, stream| sample(&grammar, count, config.seed, stream, &mut seen);
     [
-        split(plan.train, 0),
-        split(plan.dev, 1),
-        split(plan.test, 2),
+        split(config.train, 0),
+        split(config.dev, 1),
+        split(config.test, 2),
     ]
 }
 
-/// Writes [`FILES`] into a folder, one JSON object a line; a file is there as a whole or not at all.
-pub fn write(folder: &Path, plan: Plan) -> Result<()> {
+/// Writes [`FILES`] into a folder as `tokens_jsonl`, each file atomically.
+pub fn write(folder: &Path, config: SyntheticConfig) -> Result<()> {
     std::fs::create_dir_all(folder).map_err(|error| Error::io(folder, error))?;
-    for (name, split) in FILES.iter().zip(corpus(plan)) {
-        replace(&folder.join(name), lines(&split).as_bytes())?;
+    for (name, split) in FILES.iter().zip(corpus(config)) {
+        write_atomic(&folder.join(name), lines(&split).as_bytes())?;
     }
     Ok(())
 }
 
-/// The sentences as a `tokens_jsonl` file. Spelled out here rather than left to the general writer, because the
-/// committed files are compared byte for byte.
+/// The sentences as a `tokens_jsonl` file. Does not use the general writer, because the committed files are compared byte
+/// by byte.
 fn lines(sentences: &[Sentence]) -> String {
     #[derive(Serialize)]
     struct Line<'a> {
         tokens: Vec<&'a str>,
-        entities: Vec<Mark<'a>>,
+        entities: Vec<Annotation<'a>>,
     }
     #[derive(Serialize)]
-    struct Mark<'a> {
+    struct Annotation<'a> {
         start: usize,
         end: usize,
         r#type: &'a str,
     }
     let mut out = String::new();
     for sentence in sentences {
-        let marks = sentence.entities.iter().map(|entity| Mark {
+        let annotations = sentence.entities.iter().map(|entity| Annotation {
             start: entity.span.start,
             end: entity.span.end,
             r#type: &entity.label,
@@ -110,7 +110,7 @@ fn lines(sentences: &[Sentence]) -> String {
                 .iter()
                 .map(|word| word.text.as_str())
                 .collect(),
-            entities: marks.collect(),
+            entities: annotations.collect(),
         };
         out.push_str(&serde_json::to_string(&line).expect("strings and numbers are JSON"));
         out.push('\n');
@@ -118,30 +118,31 @@ fn lines(sentences: &[Sentence]) -> String {
     out
 }
 
-/// `count` sentences that are not in `seen` yet. Stream 0 is training's; the others also use unseen name parts.
-fn draw(
+/// Samples `count` sentences that are not in `seen` yet. Stream 0 is for training; the others also use unseen name parts.
+fn sample(
     grammar: &Grammar,
     count: usize,
     seed: u64,
     stream: u64,
     seen: &mut BTreeSet<String>,
 ) -> Vec<Sentence> {
-    let mut dice = Dice::new(seed, stream);
+    let mut rng = SeededRng::new(seed, stream);
     let unseen = if stream == 0 { 0 } else { UNSEEN_PERCENT };
-    let mut drawn = Vec::with_capacity(count);
-    while drawn.len() < count {
+    let mut sampled = Vec::with_capacity(count);
+    while sampled.len() < count {
         let mut marked = String::new();
-        grammar.expand("sentence", unseen, &mut dice, &mut marked, 0);
-        let sentence = unmark(&marked);
+        grammar.expand("sentence", unseen, &mut rng, &mut marked, 0);
+        let sentence = parse_brackets(&marked);
         if seen.insert(sentence.text.clone()) {
-            drawn.push(sentence);
+            sampled.push(sentence);
         }
     }
-    drawn
+    sampled
 }
 
-/// `[PER Ada Keller ] slept .` to a sentence of four words with one entity, its first letter a capital.
-fn unmark(marked: &str) -> Sentence {
+/// Parses a bracketed sentence such as `[PER Ada Keller ] slept .` (four words, one entity) and capitalises its first
+/// letter.
+fn parse_brackets(marked: &str) -> Sentence {
     let mut words: Vec<String> = Vec::new();
     let mut open: Vec<(usize, &str)> = Vec::new();
     let mut entities = Vec::new();
@@ -149,7 +150,7 @@ fn unmark(marked: &str) -> Sentence {
         if let Some(label) = piece.strip_prefix('[') {
             open.push((words.len(), label));
         } else if piece == "]" {
-            let (start, label) = open.pop().expect("the grammar closes what it opened");
+            let (start, label) = open.pop().expect("the grammar's brackets are balanced");
             entities.push(Entity::new(start, words.len(), label));
         } else {
             words.push(piece.to_string());
@@ -159,7 +160,7 @@ fn unmark(marked: &str) -> Sentence {
         open.is_empty(),
         "the grammar leaves an entity open: {marked}"
     );
-    // After an opening quote or bracket the next word already has its capital.
+    // After an opening quote or bracket the next word is already capitalised.
     if let Some(first) = words.first_mut()
         && let Some(letter) = first.chars().next()
     {
@@ -171,16 +172,17 @@ fn unmark(marked: &str) -> Sentence {
     sentence
 }
 
-/// What a rule can become.
+/// The alternatives of a grammar rule.
 #[derive(Debug, Default)]
 struct Rule<'a> {
-    /// Alternatives with their weights.
+    /// Weights and texts of the alternatives for all splits.
     common: Vec<(u32, &'a str)>,
-    /// Alternatives that training never uses.
+    /// Alternatives that do not occur in train.
     unseen: Vec<&'a str>,
 }
 
-/// The rules by name. The text is our own, so a mistake in it is a bug and panics; a test expands every rule.
+/// The grammar's rules by name. Its text is part of this program, so a mistake in it is a bug and panics; a test expands
+/// every rule.
 #[derive(Debug)]
 struct Grammar<'a> {
     rules: BTreeMap<&'a str, Rule<'a>>,
@@ -207,16 +209,19 @@ impl<'a> Grammar<'a> {
         Self { rules }
     }
 
-    /// Appends something drawn from a rule to `out`.
-    fn expand(&self, name: &str, unseen: u32, dice: &mut Dice, out: &mut String, depth: usize) {
-        assert!(depth < DEEPEST, "the grammar's rule {name} goes in circles");
+    /// Appends a random expansion of a rule to `out`.
+    fn expand(&self, name: &str, unseen: u32, rng: &mut SeededRng, out: &mut String, depth: usize) {
+        assert!(
+            depth < MAXIMAL_DEPTH,
+            "the grammar's rule {name} is recursive"
+        );
         let rule = self.rules.get(name);
         let rule = rule.unwrap_or_else(|| panic!("the grammar has no rule {name}"));
-        let mut rest = rule.choose(unseen, dice);
+        let mut rest = rule.choose(unseen, rng);
         while let Some((before, after)) = rest.split_once('<') {
             out.push_str(before);
             let (inner, after) = after.split_once('>').expect("a rule's name is closed");
-            self.expand(inner, unseen, dice, out, depth + 1);
+            self.expand(inner, unseen, rng, out, depth + 1);
             rest = after;
         }
         out.push_str(rest);
@@ -224,13 +229,14 @@ impl<'a> Grammar<'a> {
 }
 
 impl<'a> Rule<'a> {
-    fn choose(&self, unseen: u32, dice: &mut Dice) -> &'a str {
-        // Training rolls no die here, so its sentences do not depend on the share of unseen parts.
-        if unseen > 0 && !self.unseen.is_empty() && dice.below(100) < unseen {
-            return self.unseen[dice.below(self.unseen.len() as u32) as usize];
+    /// A random alternative; an unseen one with a probability of `unseen` percent.
+    fn choose(&self, unseen: u32, rng: &mut SeededRng) -> &'a str {
+        // For train nothing is drawn here, so its sentences do not depend on `UNSEEN_PERCENT`.
+        if unseen > 0 && !self.unseen.is_empty() && rng.below(100) < unseen {
+            return self.unseen[rng.below(self.unseen.len() as u32) as usize];
         }
         let total = self.common.iter().map(|(weight, _)| weight).sum();
-        let mut left = dice.below(total);
+        let mut left = rng.below(total);
         for (weight, text) in &self.common {
             match left.checked_sub(*weight) {
                 Some(less) => left = less,
@@ -241,11 +247,11 @@ impl<'a> Rule<'a> {
     }
 }
 
-/// Random numbers that depend on the seed, the stream and the ChaCha8 cipher alone: no machine's word size, and no
+/// Random numbers that depend only on the seed, the stream and the ChaCha8 cipher, not on the machine's word size or on a
 /// sampling method that a newer version of a crate might change.
-struct Dice(ChaCha8Rng);
+struct SeededRng(ChaCha8Rng);
 
-impl Dice {
+impl SeededRng {
     fn new(seed: u64, stream: u64) -> Self {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
@@ -254,7 +260,7 @@ impl Dice {
         Self(generator)
     }
 
-    /// A number in `0..bound`. The bias of multiply-and-shift is below one in a million for bounds like ours.
+    /// A random integer in `0..bound`. For small bounds the bias of multiply-and-shift is below one in a million.
     fn below(&mut self, bound: u32) -> u32 {
         ((u64::from(self.0.next_u32()) * u64::from(bound)) >> 32) as u32
     }
@@ -265,19 +271,19 @@ mod tests {
     use super::*;
     use crate::text::is_nested;
 
-    /// How many entities stand around a word at most.
+    /// The largest number of entities that contain the same word.
     fn depth(sentence: &Sentence) -> usize {
-        let around = |word| {
+        let containing = |word| {
             let covers = |entity: &&Entity| entity.span.start <= word && word < entity.span.end;
             sentence.entities.iter().filter(covers).count()
         };
-        (0..sentence.len()).map(around).max().unwrap_or(0)
+        (0..sentence.len()).map(containing).max().unwrap_or(0)
     }
 
     #[test]
     fn every_rule_is_used_and_can_be_expanded() {
         let grammar = Grammar::parse(GRAMMAR);
-        let mut dice = Dice::new(1, 1);
+        let mut rng = SeededRng::new(1, 1);
         for (name, rule) in &grammar.rules {
             assert!(!rule.common.is_empty() || !rule.unseen.is_empty());
             assert!(
@@ -286,7 +292,7 @@ mod tests {
             );
             for _ in 0..200 {
                 let mut text = String::new();
-                grammar.expand(name, 50, &mut dice, &mut text, 0);
+                grammar.expand(name, 50, &mut rng, &mut text, 0);
                 assert!(!text.contains(['<', '>', '|']), "{text}");
             }
         }
@@ -295,37 +301,37 @@ mod tests {
 
     #[test]
     fn brackets_become_entities() {
-        let sentence = unmark("the [ORG [LOC Ravenburg ] Police ] left .");
+        let sentence = parse_brackets("the [ORG [LOC Ravenburg ] Police ] left .");
         assert_eq!(sentence.text, "The Ravenburg Police left .");
         let expected = [Entity::new(1, 3, "ORG"), Entity::new(1, 2, "LOC")];
         assert_eq!(sentence.entities, expected);
     }
 
     #[test]
-    fn a_plan_is_kept() {
-        let plan = Plan {
+    fn the_configuration_determines_the_corpus() {
+        let config = SyntheticConfig {
             train: 50,
             dev: 7,
             test: 0,
             seed: 3,
         };
-        let splits = corpus(plan);
+        let splits = corpus(config);
         assert_eq!(splits.each_ref().map(Vec::len), [50, 7, 0]);
-        assert_eq!(splits, corpus(plan));
+        assert_eq!(splits, corpus(config));
         assert_eq!(splits[0], sentences(50, 3));
         assert_ne!(splits[0], sentences(50, 4));
     }
 
     #[test]
     fn no_sentence_occurs_twice() {
-        let splits = corpus(Plan::default());
+        let splits = corpus(SyntheticConfig::default());
         let texts: BTreeSet<&str> = splits.iter().flatten().map(|s| s.text.as_str()).collect();
         assert_eq!(texts.len(), 3000);
     }
 
     #[test]
-    fn at_least_a_third_nests_and_three_deep_is_deepest() {
-        for split in corpus(Plan::default()) {
+    fn a_third_of_the_entities_nest_and_nesting_is_three_deep() {
+        for split in corpus(SyntheticConfig::default()) {
             let of = |s: &Sentence| {
                 let nested = s
                     .entities
@@ -351,8 +357,8 @@ mod tests {
     }
 
     #[test]
-    fn test_has_names_that_train_has_not() {
-        let [train, _, test] = corpus(Plan::default());
+    fn test_has_words_that_are_not_in_train() {
+        let [train, _, test] = corpus(SyntheticConfig::default());
         let known: BTreeSet<&str> = words(&train).collect();
         let new = words(&test).filter(|word| !known.contains(word)).count();
         let share = new as f64 / words(&test).count() as f64;
@@ -366,14 +372,14 @@ mod tests {
             .map(|word| word.text.as_str())
     }
 
-    /// `NERZOO_UPDATE=1 cargo test committed` writes them anew after the grammar changed.
+    /// After a change of the grammar, `NERZOO_UPDATE=1 cargo test committed` rewrites the files.
     #[test]
-    fn the_committed_files_are_what_the_grammar_makes() {
+    fn the_committed_files_are_generated_by_the_grammar() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("datasets/quickstart");
         if std::env::var_os("NERZOO_UPDATE").is_some() {
-            write(&folder, Plan::default()).unwrap();
+            write(&folder, SyntheticConfig::default()).unwrap();
         }
-        for (name, split) in FILES.iter().zip(corpus(Plan::default())) {
+        for (name, split) in FILES.iter().zip(corpus(SyntheticConfig::default())) {
             let committed = std::fs::read_to_string(folder.join(name)).unwrap();
             assert!(committed == lines(&split), "{name} differs");
             let options = crate::data::Options::of(crate::data::Format::TokensJsonl);
@@ -383,15 +389,15 @@ mod tests {
     }
 
     #[test]
-    fn writing_leaves_three_files() {
+    fn writing_creates_three_files() {
         let folder = tempfile::tempdir().unwrap();
-        let plan = Plan {
+        let config = SyntheticConfig {
             train: 9,
             dev: 3,
             test: 3,
             seed: 1,
         };
-        write(&folder.path().join("new"), plan).unwrap();
+        write(&folder.path().join("new"), config).unwrap();
         let files = std::fs::read_dir(folder.path().join("new")).unwrap();
         let names: BTreeSet<String> = files
             .map(|f| f.unwrap().file_name().into_string().unwrap())

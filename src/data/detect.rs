@@ -1,16 +1,17 @@
-//! Telling a file's format from its name and its first records.
+//! Detecting the format of a file from its name and its first records.
 
 use std::path::Path;
 
 use serde_json::Value;
+use strum::VariantNames;
 
-use super::layout::Layout;
+use super::column_layout::ColumnLayout;
 use super::source::Source;
 use super::{Format, Options, json};
 use crate::error::{Error, Location, Result};
 
-/// The format of a file, from what it holds and what lies beside it.
-pub fn sniff(path: &Path) -> Result<Format> {
+/// Detects the format of a file from its name, its content and, for BRAT, the other files of its folder.
+pub fn detect_format(path: &Path) -> Result<Format> {
     let extension = path.extension().and_then(|extension| extension.to_str());
     if path.is_dir() {
         return if has_annotations(path)? {
@@ -32,10 +33,13 @@ pub fn sniff(path: &Path) -> Result<Format> {
         b'{' | b'[' => json::first_record(&source),
         _ => None,
     };
-    if let Some(format) = record.as_ref().and_then(|record| of_record(record, first)) {
+    if let Some(format) = record
+        .as_ref()
+        .and_then(|record| format_of_record(record, first))
+    {
         return Ok(format);
     }
-    if let Ok(Some(_)) = Layout::find(&source, &Options::default()) {
+    if let Ok(Some(_)) = ColumnLayout::detect(&source, &Options::default()) {
         return Ok(Format::Columns);
     }
     match record {
@@ -44,11 +48,14 @@ pub fn sniff(path: &Path) -> Result<Format> {
         None if matches!(extension, Some("json" | "jsonl")) => {
             Err(unknown(path, "the first record is not valid JSON"))
         }
-        None => Err(unknown(path, "it is neither JSON nor columns with tags")),
+        None => Err(unknown(
+            path,
+            "the file is neither JSON nor columns with tags",
+        )),
     }
 }
 
-fn of_record(record: &Value, first: u8) -> Option<Format> {
+fn format_of_record(record: &Value, first: u8) -> Option<Format> {
     let list = |key: &str| record.get(key).is_some_and(Value::is_array);
     if list("tokens") || list("words") {
         Some(match first {
@@ -87,8 +94,8 @@ fn unknown(path: &Path, why: &str) -> Error {
     Error::data(
         Location::file(path),
         format!(
-            "cannot tell the format ({why}); name it with --format, one of {}",
-            Format::names()
+            "cannot detect the format ({why}); name it with --format, one of {}",
+            Format::VARIANTS.join(", ")
         ),
     )
 }
@@ -98,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contents_give_formats_away() {
+    fn formats_are_detected_from_the_content() {
         let folder = tempfile::tempdir().unwrap();
         for (name, content, format) in [
             (
@@ -127,12 +134,12 @@ mod tests {
         ] {
             let path = folder.path().join(name);
             std::fs::write(&path, content).unwrap();
-            assert_eq!(sniff(&path).unwrap(), format, "{name}");
+            assert_eq!(detect_format(&path).unwrap(), format, "{name}");
         }
     }
 
     #[test]
-    fn what_cannot_be_told_lists_the_formats() {
+    fn an_unknown_format_is_an_error_that_lists_all() {
         let folder = tempfile::tempdir().unwrap();
         for (name, content) in [
             ("a.csv", "a,b\n"),
@@ -143,14 +150,14 @@ mod tests {
         ] {
             let path = folder.path().join(name);
             std::fs::write(&path, content).unwrap();
-            let error = sniff(&path).unwrap_err().to_string();
+            let error = detect_format(&path).unwrap_err().to_string();
             assert!(
                 error.contains("--format") && error.contains("w2ner"),
                 "{error}"
             );
         }
-        assert!(sniff(folder.path()).is_err());
+        assert!(detect_format(folder.path()).is_err());
         std::fs::write(folder.path().join("x.ann"), "").unwrap();
-        assert_eq!(sniff(folder.path()).unwrap(), Format::Brat);
+        assert_eq!(detect_format(folder.path()).unwrap(), Format::Brat);
     }
 }

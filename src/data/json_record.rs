@@ -1,89 +1,89 @@
-//! From a JSON record to a sentence.
+//! Converting a JSON record to a sentence.
 
 use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use super::json::Shape;
+use super::json::RecordKind;
+use super::json_entity::{RawEntity, check_entity, parse_entity, parse_index_entity, type_name};
 use super::source::Collector;
-use super::spelling::{Written, fits, indexed, kind, spelled};
 use super::{Options, Severity, words};
 use crate::text::{Entity, Misaligned, Sentence, slice};
 
-/// Where entities may stand in a record; Doccano writes `label` or `labels`, Prodigy `spans`.
+/// Keys of the entities; Doccano writes `label` or `labels`, Prodigy `spans`.
 const ENTITIES: [&str; 5] = ["entities", "ner", "labels", "label", "spans"];
-/// Where the document's name may stand.
+/// Keys of the document's name.
 const DOCUMENT: [&str; 5] = ["doc", "document", "doc_id", "doc_key", "orig_id"];
 
-/// Put the sentence of a record into the corpus, or what is wrong with it. `at` is its line and column and
-/// `prefix` goes before every message.
+/// Adds the sentence of a record to the corpus, or reports its problems. `at` is the record's line and column; `prefix` is
+/// put before every message.
 pub(super) fn read(
     value: &Value,
-    shape: Shape,
+    kind: RecordKind,
     options: &Options,
     at: (usize, usize),
     prefix: &str,
     corpus: &mut Collector,
 ) {
     let Some(object) = value.as_object() else {
-        let message = format!("{prefix}not a JSON object but {}", kind(value));
-        return corpus.note(Severity::Error, at, message);
+        let message = format!("{prefix}not a JSON object but {}", type_name(value));
+        return corpus.report(Severity::Error, at, message);
     };
     let mut record = Record {
         object,
         at,
         prefix,
         corpus,
-        sound: true,
+        valid: true,
     };
-    let sentence = match shape {
-        Shape::Tokens => record.tokens(&["tokens", "words"]),
-        Shape::Index => record.tokens(&["sentence"]),
-        Shape::Text => record.text(options),
+    let sentence = match kind {
+        RecordKind::Tokens => record.tokens(&["tokens", "words"]),
+        RecordKind::Index => record.tokens(&["sentence"]),
+        RecordKind::Text => record.text(options),
     };
     let Some(mut sentence) = sentence else {
         return;
     };
     sentence.document = record.document();
-    match shape {
-        Shape::Tokens => record.word_entities(&mut sentence),
-        Shape::Index => record.index_entities(&mut sentence),
-        Shape::Text => record.character_entities(ENTITIES.as_slice(), &mut sentence),
+    match kind {
+        RecordKind::Tokens => record.word_entities(&mut sentence),
+        RecordKind::Index => record.index_entities(&mut sentence),
+        RecordKind::Text => record.character_entities(ENTITIES.as_slice(), &mut sentence),
     }
-    if record.sound {
+    if record.valid {
         corpus.push(at.0, sentence);
     }
 }
 
-/// A record on its way to a sentence.
+/// A record that is being converted.
 struct Record<'a, 'b> {
     object: &'a Map<String, Value>,
     at: (usize, usize),
     prefix: &'b str,
     corpus: &'b mut Collector,
-    sound: bool,
+    valid: bool,
 }
 
 impl<'a> Record<'a, '_> {
     fn error(&mut self, message: impl AsRef<str>) {
-        self.sound = false;
-        self.note(Severity::Error, message.as_ref());
+        self.valid = false;
+        self.report(Severity::Error, message.as_ref());
     }
 
-    fn note(&mut self, severity: Severity, message: &str) {
+    fn report(&mut self, severity: Severity, message: &str) {
         let message = format!("{}{message}", self.prefix);
-        self.corpus.note(severity, self.at, message);
+        self.corpus.report(severity, self.at, message);
     }
 
-    /// The value of the one key of these that is there; two that are there are an error.
+    /// The first of the keys that the record has, with its value. That it has two of them is an error.
     fn one_of(&mut self, keys: &[&'static str]) -> Option<(&'static str, &'a Value)> {
         let object = self.object;
-        let mut there = keys
+        let mut present = keys
             .iter()
             .filter_map(|key| object.get(*key).map(|value| (*key, value)))
             .filter(|(_, value)| !value.is_null());
-        let first = there.next();
-        if let (Some((first, _)), Some((second, _))) = (first, there.next()) {
+        let first = present.next();
+        if let (Some((first, _)), Some((second, _))) = (first, present.next()) {
             self.error(format!("has both `{first}` and `{second}`; keep one"));
         }
         first
@@ -119,13 +119,13 @@ impl<'a> Record<'a, '_> {
         };
         let tokens = self.strings(key, value)?;
         if let Some(index) = tokens.iter().position(|token| token.is_empty()) {
-            self.error(format!("word {index} is empty; take it out"));
+            self.error(format!("word {index} is empty; remove it"));
         }
         let text = self.object.get("text").and_then(Value::as_str);
         let aligned = text.and_then(|text| words::align(text, &tokens));
         if text.is_some() && aligned.is_none() {
-            let message = "`text` does not hold the words of `tokens` in order; using the words joined by spaces";
-            self.note(Severity::Warning, message);
+            let message = "`text` does not consist of the words of `tokens` in order; using the words joined by spaces";
+            self.report(Severity::Warning, message);
         }
         let mut sentence = aligned.unwrap_or_else(|| Sentence::from_words(tokens));
         sentence.pos = self.part_of_speech(sentence.len());
@@ -161,11 +161,11 @@ impl<'a> Record<'a, '_> {
                 "`pos` has {} tags for {length} words; give one for each word, or none",
                 tags.len()
             );
-            // The words of a text are ours, so tags for other words are no fault of the file.
+            // A text is split into words by this program; tags for a different split are not an error of the file.
             if self.object.contains_key("tokens") || !self.object.contains_key("text") {
                 self.error(message)
             } else {
-                self.note(Severity::Warning, &message)
+                self.report(Severity::Warning, &message)
             }
             return None;
         }
@@ -174,8 +174,8 @@ impl<'a> Record<'a, '_> {
 
     fn word_entities(&mut self, sentence: &mut Sentence) {
         let mut seen = HashSet::new();
-        for (start, end, label) in self.written(&ENTITIES, sentence.len(), "words") {
-            if self.fresh(&mut seen, (start, end, label)) {
+        for (start, end, label) in self.raw_entities(&ENTITIES, sentence.len(), "words") {
+            if self.is_new(&mut seen, (start, end, label)) {
                 sentence.entities.push(Entity::new(start, end, label));
             }
         }
@@ -187,8 +187,8 @@ impl<'a> Record<'a, '_> {
     fn character_entities(&mut self, keys: &[&'static str], sentence: &mut Sentence) {
         let mut seen = HashSet::new();
         let length = sentence.text.chars().count();
-        for (start, end, label) in self.written(keys, length, "characters") {
-            if !self.fresh(&mut seen, (start, end, label)) {
+        for (start, end, label) in self.raw_entities(keys, length, "characters") {
+            if !self.is_new(&mut seen, (start, end, label)) {
                 continue;
             }
             if let Some(span) = sentence.span_of(start, end) {
@@ -197,10 +197,10 @@ impl<'a> Record<'a, '_> {
                     .push(Entity::new(span.start, span.end, label));
                 continue;
             }
-            self.note(
+            self.report(
                 Severity::Warning,
                 &format!(
-                    "{label} {start}..{end} `{}` does not start and end on word borders; no model of words can find it, move its borders if they are wrong",
+                    "{label} {start}..{end} `{}` does not start and end at word boundaries, so no model can find it; correct the offsets if they are wrong",
                     slice(&sentence.text, start, end)
                 ),
             );
@@ -212,38 +212,43 @@ impl<'a> Record<'a, '_> {
         }
     }
 
-    /// True for an entity that was not there before.
-    fn fresh(&mut self, seen: &mut HashSet<Written<'a>>, entity: Written<'a>) -> bool {
-        let fresh = seen.insert(entity);
-        if !fresh {
+    /// True for an entity that was not seen before; else reports a duplicate.
+    fn is_new(&mut self, seen: &mut HashSet<RawEntity<'a>>, entity: RawEntity<'a>) -> bool {
+        let is_new = seen.insert(entity);
+        if !is_new {
             let (start, end, label) = entity;
             let message =
                 format!("{label} {start}..{end} is given twice; counted once, delete one");
-            self.note(Severity::Warning, &message);
+            self.report(Severity::Warning, &message);
         }
-        fresh
+        is_new
     }
 
-    /// The sound entities under one of the keys, each within `length`.
-    fn written(&mut self, keys: &[&'static str], length: usize, unit: &str) -> Vec<Written<'a>> {
+    /// The valid entities under one of the keys. `length` is the sentence's length in words or characters (`unit`).
+    fn raw_entities(
+        &mut self,
+        keys: &[&'static str],
+        length: usize,
+        unit: &'static str,
+    ) -> Vec<RawEntity<'a>> {
         let Some((key, value)) = self.one_of(keys) else {
             return Vec::new();
         };
         let Some(list) = value.as_array() else {
             self.error(format!(
                 "`{key}` must be a list of entities, not {}",
-                kind(value)
+                type_name(value)
             ));
             return Vec::new();
         };
-        let mut sound = Vec::with_capacity(list.len());
+        let mut valid = Vec::with_capacity(list.len());
         for (index, value) in list.iter().enumerate() {
-            match spelled(value).and_then(|entity| fits(entity, length, unit)) {
-                Ok(entity) => sound.push(entity),
+            match parse_entity(value).and_then(|entity| check_entity(entity, length, unit)) {
+                Ok(entity) => valid.push(entity),
                 Err(problem) => self.error(format!("`{key}`[{index}] {problem}")),
             }
         }
-        sound
+        valid
     }
 
     fn index_entities(&mut self, sentence: &mut Sentence) {
@@ -251,22 +256,22 @@ impl<'a> Record<'a, '_> {
             return;
         };
         let Some(list) = value.as_array() else {
-            return self.error(format!("`{key}` must be a list, not {}", kind(value)));
+            return self.error(format!("`{key}` must be a list, not {}", type_name(value)));
         };
         let mut seen = HashSet::new();
         for (position, value) in list.iter().enumerate() {
-            match indexed(value, sentence.len()) {
+            match parse_index_entity(value, sentence.len()) {
                 Ok(Some(entity)) => {
-                    if self.fresh(&mut seen, entity) {
+                    if self.is_new(&mut seen, entity) {
                         let (start, end, label) = entity;
                         sentence.entities.push(Entity::new(start, end, label));
                     }
                 }
                 Ok(None) => {
                     let message = format!(
-                        "`{key}`[{position}] is discontinuous; left out, no model here finds such entities"
+                        "`{key}`[{position}] is discontinuous; skipped, because no model here finds such entities"
                     );
-                    self.note(Severity::Warning, &message);
+                    self.report(Severity::Warning, &message);
                 }
                 Err(problem) => self.error(format!("`{key}`[{position}] {problem}")),
             }

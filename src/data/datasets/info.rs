@@ -1,4 +1,4 @@
-//! `dataset.toml`: what is known about a corpus.
+//! `dataset.toml`: the description of a dataset.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,129 +9,160 @@ use super::VARIABLE;
 use crate::data::{Format, Options};
 use crate::error::{Error, Result};
 
-/// What `dataset.toml` says.
+/// The description of a dataset, read from `dataset.toml`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct About {
-    /// The corpus's full name.
+pub struct DatasetInfo {
+    /// Full name of the corpus.
     pub title: String,
-    /// What it is, in a sentence or two.
+    /// Description in one or two sentences.
     pub description: String,
     /// Language tag, such as `en`.
     pub language: String,
     /// True when entities may contain each other.
     pub nested: bool,
-    /// The entity types.
+    /// Entity types.
     pub types: Vec<String>,
-    /// Where it comes from.
+    /// Origin of the corpus.
     pub source: String,
-    /// Under which terms.
+    /// Licence terms.
     pub licence: String,
-    /// True when the licence lets everyone pass the files on.
+    /// True when the licence allows everyone to redistribute the files.
     pub redistributable: bool,
-    /// How its files are written; recognised from the file when absent.
+    /// Format of the files; detected when absent.
     pub format: Option<Format>,
-    /// How to read them.
+    /// Options for reading the files.
     #[serde(default)]
     pub options: Options,
-    /// Train, dev and test.
-    pub splits: BTreeMap<String, Split>,
-    /// What the papers count, where that differs from the files.
+    /// Splits by name: train, dev and test.
+    pub splits: BTreeMap<String, SplitInfo>,
+    /// Counts in papers, where they differ from the files.
     #[serde(default)]
-    pub papers: Vec<Paper>,
-    /// Whatever else one should know.
+    pub papers: Vec<PaperCounts>,
+    /// Further notes.
     pub notes: Option<String>,
 }
 
-/// A part of a corpus: files, or the tail of another part.
+/// A split of a dataset: a list of files, or the last sentences of another split.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Split {
-    /// Files inside the dataset's folder, read one after the other.
+pub struct SplitInfo {
+    /// Names of its files in the dataset's folder, in reading order.
     pub files: Vec<String>,
-    /// How many sentences the files have.
+    /// Number of sentences in the files.
     pub sentences: Option<usize>,
-    /// How many entities they have, those that miss a word border included.
+    /// Number of entities in the files, including those that do not match word boundaries.
     pub entities: Option<usize>,
-    /// SHA-256 of the files the numbers were counted in.
+    /// SHA-256 by file name, of the files that were counted.
     pub sha256: BTreeMap<String, String>,
-    /// The split this one is the tail of.
+    /// The split whose last sentences this one consists of.
     pub hold_out_of: Option<String>,
-    /// How much of it, in percent of its sentences.
+    /// Their number in percent of that split.
     pub last_percent: Option<usize>,
 }
 
-/// How many sentences and entities there are, as far as it is known.
+/// Number of sentences and entities, where known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Count {
-    /// Sentences.
+pub struct SplitCounts {
+    /// Number of sentences.
     pub sentences: Option<usize>,
-    /// Entities.
+    /// Number of entities.
     pub entities: Option<usize>,
 }
 
-/// The counts a paper prints.
+/// The counts given in a paper.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Paper {
-    /// Which paper and table.
+pub struct PaperCounts {
+    /// The paper and its table.
     pub paper: String,
-    /// Its counts for training.
-    pub train: Option<Count>,
-    /// For development.
-    pub dev: Option<Count>,
-    /// For testing.
-    pub test: Option<Count>,
+    /// Counts of train.
+    pub train: Option<SplitCounts>,
+    /// Counts of dev.
+    pub dev: Option<SplitCounts>,
+    /// Counts of test.
+    pub test: Option<SplitCounts>,
 }
 
-impl About {
-    /// Reads a `dataset.toml`; `file` is named in errors.
+/// A contradiction in `dataset.toml`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InfoError {
+    /// A hash is recorded for a file that is not in the list.
+    #[error("splits.{split}.sha256 names {file:?}, which is not among its files")]
+    UnknownFile {
+        /// Name of the split.
+        split: String,
+        /// Name of the file.
+        file: String,
+    },
+    /// A split has neither files nor a split to hold out of.
+    #[error("splits.{0} needs files or hold_out_of")]
+    NoFiles(String),
+    /// A held-out split has files of its own or no valid percentage.
+    #[error("splits.{0} is held out: it takes no files and a last_percent from 1 to 99")]
+    InvalidHoldOut(String),
+    /// The split to hold out of does not exist or has no files.
+    #[error("splits.{split}.hold_out_of: {source_split:?} is not a split with files")]
+    UnknownSource {
+        /// Name of the split.
+        split: String,
+        /// Name of the split to hold out of.
+        source_split: String,
+    },
+    /// Two splits are held out of the same split.
+    #[error("two splits are held out of {0:?}; keep one")]
+    TwoHoldOuts(String),
+}
+
+impl DatasetInfo {
+    /// Parses the text of a `dataset.toml`; `file` is named in errors.
     pub fn parse(text: &str, file: &Path) -> Result<Self> {
         let problem = |problem: String| Error::Config(format!("{}: {problem}", file.display()));
-        let about: Self = toml::from_str(text).map_err(|error| problem(error.to_string()))?;
-        about.check().map_err(problem)?;
-        Ok(about)
+        let info: Self = toml::from_str(text).map_err(|error| problem(error.to_string()))?;
+        info.check().map_err(|error| problem(error.to_string()))?;
+        Ok(info)
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), InfoError> {
         let mut sources = Vec::new();
         for (name, split) in &self.splits {
             let stray = split.sha256.keys().find(|file| !split.files.contains(file));
-            if let Some(stray) = stray {
-                return Err(format!(
-                    "splits.{name}.sha256 names {stray:?}, which is not among its files"
-                ));
+            if let Some(file) = stray {
+                return Err(InfoError::UnknownFile {
+                    split: name.clone(),
+                    file: file.clone(),
+                });
             }
             let Some(source) = &split.hold_out_of else {
                 if split.files.is_empty() {
-                    return Err(format!("splits.{name} needs files or hold_out_of"));
+                    return Err(InfoError::NoFiles(name.clone()));
                 }
                 continue;
             };
             if !split.files.is_empty() || !matches!(split.last_percent, Some(1..=99)) {
-                return Err(format!(
-                    "splits.{name} is held out: it takes no files and a last_percent from 1 to 99"
-                ));
+                return Err(InfoError::InvalidHoldOut(name.clone()));
             }
             if self
                 .splits
                 .get(source)
                 .is_none_or(|source| source.files.is_empty())
             {
-                return Err(format!(
-                    "splits.{name}.hold_out_of: {source:?} is no split with files"
-                ));
+                return Err(InfoError::UnknownSource {
+                    split: name.clone(),
+                    source_split: source.clone(),
+                });
             }
             if sources.contains(&source) {
-                return Err(format!("two splits are held out of {source:?}"));
+                return Err(InfoError::TwoHoldOuts(source.clone()));
             }
             sources.push(source);
         }
         Ok(())
     }
 
-    /// A folder without a `dataset.toml`: files whose names start with train, dev (valid, devel) or test.
+    /// Infers the description of a folder without `dataset.toml` from files whose names start with train, dev, valid or
+    /// test.
     pub(super) fn infer(name: &str, folder: &Path) -> Result<Self> {
         let entries = folder
             .read_dir()
@@ -141,7 +172,7 @@ impl About {
             .filter_map(|entry| entry.file_name().into_string().ok())
             .collect();
         files.sort();
-        let mut splits: BTreeMap<String, Split> = BTreeMap::new();
+        let mut splits: BTreeMap<String, SplitInfo> = BTreeMap::new();
         for file in files {
             let starts = [
                 ("train", "train"),
@@ -159,8 +190,8 @@ impl About {
         }
         Ok(Self {
             title: name.to_string(),
-            description: "A folder without a dataset.toml; its splits are guessed from file names."
-                .into(),
+            description:
+                "A folder without a dataset.toml; its splits are inferred from file names.".into(),
             language: "und".into(),
             nested: true,
             types: Vec::new(),
@@ -175,7 +206,8 @@ impl About {
         })
     }
 
-    pub(super) fn how_to_get(&self, name: &str, looked: &str) -> String {
+    /// The message for a dataset whose files were not found.
+    pub(super) fn how_to_get(&self, name: &str, searched: &str) -> String {
         let files: Vec<&str> = self
             .splits
             .values()
@@ -184,11 +216,11 @@ impl About {
             .collect();
         format!(
             "the files of dataset {name} ({title}) are not here: {files}\n\
-             looked in: {looked}\n\
+             looked in: {searched}\n\
              source: {source}\n\
              licence: {licence}\n\
              Put the files into a folder named {name} and set {VARIABLE} to the folder that holds it. Files with other \
-             names need a dataset.toml beside them (datasets/README.md says what goes in).",
+             names need a dataset.toml in the same folder (its fields are explained in datasets/README.md).",
             title = self.title,
             files = files.join(", "),
             source = self.source,
@@ -197,14 +229,14 @@ impl About {
     }
 }
 
-impl Split {
-    /// Where its tail begins in so many sentences.
-    pub(super) fn cut(&self, sentences: usize) -> usize {
+impl SplitInfo {
+    /// Index of the first held-out sentence, of so many sentences.
+    pub(super) fn held_out_from(&self, sentences: usize) -> usize {
         sentences - sentences * self.last_percent.unwrap_or(0) / 100
     }
 
-    /// True when it has files and the folder has them all.
-    pub(super) fn is_in(&self, folder: &Path) -> bool {
+    /// True when the split has files and all of them are in the folder.
+    pub(super) fn is_complete(&self, folder: &Path) -> bool {
         !self.files.is_empty() && self.files.iter().all(|file| folder.join(file).is_file())
     }
 }
@@ -215,10 +247,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contradictions_are_refused() {
+    fn contradictions_are_errors() {
         let refuse = |from: &str, to: &str, why: &str| {
             let text = HELD_OUT.replace(from, to);
-            let error = About::parse(&text, Path::new("x/dataset.toml"))
+            let error = DatasetInfo::parse(&text, Path::new("x/dataset.toml"))
                 .unwrap_err()
                 .to_string();
             assert!(
@@ -230,7 +262,7 @@ mod tests {
         refuse(
             "hold_out_of='train'",
             "hold_out_of='rain'",
-            "no split with files",
+            "not a split with files",
         );
         refuse(
             "hold_out_of='train'\nlast_percent=10",

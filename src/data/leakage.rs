@@ -1,0 +1,81 @@
+//! Data leakage: sentences that occur in more than one file of a corpus.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::source::Collector;
+use super::{Problem, Severity};
+use crate::error::Location;
+
+/// Shorter sentences may occur in two files by chance and are not compared.
+const MINIMUM_WORDS: usize = 4;
+
+/// Data leakage between two files: sentences that occur in both.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Leakage {
+    /// The file that was given first.
+    pub first: PathBuf,
+    /// The other file.
+    pub second: PathBuf,
+    /// Number of sentences of the second file that occur in the first.
+    pub sentences: usize,
+    /// The first such sentence.
+    pub example: String,
+}
+
+/// The sentences of all files read so far.
+#[derive(Default)]
+pub(super) struct SeenSentences {
+    files: Vec<PathBuf>,
+    /// For each sentence the index of the first file it occurs in.
+    first_file: HashMap<String, usize>,
+}
+
+impl SeenSentences {
+    /// Compares the sentences of a file with those of the files before it, then remembers them.
+    pub fn compare(&mut self, file: &Path, corpus: &Collector) -> Vec<(Leakage, Location)> {
+        let current = self.files.len();
+        self.files.push(file.to_path_buf());
+        let mut leaks: Vec<Option<(Leakage, Location)>> = vec![None; current];
+        for (sentence, line) in corpus.sentences.iter().zip(&corpus.lines) {
+            if sentence.len() < MINIMUM_WORDS {
+                continue;
+            }
+            let words: Vec<&str> = sentence.words.iter().map(|w| w.text.as_str()).collect();
+            let first = *self.first_file.entry(words.join(" ")).or_insert(current);
+            if first == current {
+                continue;
+            }
+            let (leak, _) = leaks[first].get_or_insert_with(|| {
+                let leak = Leakage {
+                    first: self.files[first].clone(),
+                    second: file.to_path_buf(),
+                    sentences: 0,
+                    example: sentence.text.clone(),
+                };
+                (leak, Location::line(file, *line))
+            });
+            leak.sentences += 1;
+        }
+        leaks.into_iter().flatten().collect()
+    }
+}
+
+impl Leakage {
+    /// A warning about the leakage at the given location.
+    pub(super) fn warning(&self, location: Location) -> Problem {
+        let example: String = self.example.chars().take(60).collect();
+        Problem {
+            location,
+            message: format!(
+                "{} sentences of this file also occur in {}, the first is `{example}`; \
+                 if one file is for training and the other for testing, remove them from one",
+                self.sentences,
+                self.first.display()
+            ),
+            severity: Severity::Warning,
+        }
+    }
+}
