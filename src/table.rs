@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthStr;
 /// Spaces between two columns.
 const GAP: &str = "  ";
 
-/// A text table. The first column is aligned left, all others right, unless [`Table::left`] says otherwise.
+/// A text table. The first column is aligned left and all others right; [`Table::left`] changes this.
 ///
 /// Widths are counted in terminal cells, so labels in Chinese or with emoji stay aligned.
 ///
@@ -53,9 +53,9 @@ impl Table {
         }
     }
 
-    /// Aligns more columns left, by index.
+    /// Aligns the columns with these indices left and all others right.
     pub fn left(mut self, columns: impl IntoIterator<Item = usize>) -> Self {
-        self.left.extend(columns);
+        self.left = columns.into_iter().collect();
         self
     }
 
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn columns_are_aligned_and_trailing_spaces_removed() {
-        let mut table = Table::new(["type", "F1", "note"]).left([2]);
+        let mut table = Table::new(["type", "F1", "note"]).left([0, 2]);
         table
             .rule()
             .row(["LOC", "100.00", "all found"])
