@@ -8,9 +8,10 @@ use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Device, Distribution, Tensor};
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use nerzoo::encoder::WordStates;
-use nerzoo::encoder::transformer::{Activation, Family, Transformer, TransformerConfig};
-use nerzoo::heads::Head;
+use nerzoo::encoder::batching::PackedRows;
+use nerzoo::encoder::transformer::{Activation, EncoderFamily, Transformer, TransformerConfig};
 use nerzoo::heads::seq_ner::{Config, Decoder, Gold, SeqNer};
+use nerzoo::heads::{Head, Preset, Settings};
 use nerzoo::nn::bilstm::BiLstm;
 use nerzoo::nn::{fused, rows};
 use nerzoo::recipe::Train;
@@ -55,7 +56,7 @@ fn both(criterion: &mut Criterion, name: &str, mut run: impl FnMut(&Device) -> T
 /// A MiniLM's embeddings and one of its layers: attention, norms, GELU.
 fn transformer(criterion: &mut Criterion) {
     let config = TransformerConfig {
-        family: Family::Bert,
+        family: EncoderFamily::Bert,
         vocabulary: 3000,
         embedding_width: WIDTH,
         width: WIDTH,
@@ -72,15 +73,20 @@ fn transformer(criterion: &mut Criterion) {
     };
     let trained = config.init(&Device::flex().autodiff());
     let plain = trained.valid();
-    let ids: Vec<i32> = (0..BATCH * WORDS).map(|i| (i * i % 3000) as i32).collect();
     let lengths: Vec<usize> = (0..BATCH).map(|row| WORDS - row % 9).collect();
+    let total: usize = lengths.iter().sum();
+    let rows = PackedRows {
+        ids: (0..total).map(|i| (i * i % 3000) as u32).collect(),
+        lengths,
+        padding_id: 0,
+    };
     both(criterion, "transformer layer", |device| {
         let model: &Transformer = if device.is_autodiff() {
             &trained
         } else {
             &plain
         };
-        model.forward(&ids, &lengths, None, 1).states.sum()
+        model.forward(&rows, None, 1).states.sum()
     });
 }
 
@@ -182,7 +188,7 @@ fn tagger(criterion: &mut Criterion) {
     for (name, decoder) in [("softmax", Decoder::Softmax), ("crf", Decoder::Crf)] {
         let config = Config {
             decoder,
-            ..Config::default()
+            ..Config::of(Preset::Paper)
         };
         let device = Device::flex().autodiff();
         let head = SeqNer::init(&config, WIDTH, &labels, &device);

@@ -73,7 +73,7 @@ pub enum Error {
     Data {
         /// File, line and column.
         location: Location,
-        /// What is wrong, and what to do about it.
+        /// Description of the problem, and a remedy.
         problem: String,
     },
     /// A recipe or a command-line value is invalid.
@@ -84,7 +84,7 @@ pub enum Error {
     Encoder {
         /// The folder or file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the problem.
         problem: String,
     },
     /// A device is missing, not supported by this build, or failed.
@@ -95,8 +95,16 @@ pub enum Error {
     ModelFolder {
         /// The folder or file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the problem.
         problem: String,
+    },
+    /// A device failed while it computed.
+    #[error("{context}")]
+    DeviceFailed {
+        /// When it happened, and the remedy.
+        context: String,
+        /// The error of the device.
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// Training cannot start or continue.
     #[error("{0}")]
@@ -159,6 +167,33 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .filter(|(distance, candidate)| *distance <= 2.max(candidate.chars().count() / 3))
         .min()
         .map(|(_, candidate)| candidate)
+}
+
+/// Adds the nearest known name to serde's "unknown field `x`, expected one of `a`, `b`".
+pub fn explain(message: &str) -> String {
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    match quoted.split_first() {
+        Some((unknown, known))
+            if message.starts_with("unknown field") || message.starts_with("unknown variant") =>
+        {
+            match nearest(unknown, known.iter().copied()) {
+                Some(near) => format!("{message}; did you mean `{near}`?"),
+                None => message.to_string(),
+            }
+        }
+        _ => message.to_string(),
+    }
+}
+
+/// The message of a value that cannot be deserialized: the path of its key (empty or "." for the whole), what is wrong
+/// and, for a misspelt name, the nearest known one.
+pub fn key_problem(path: &str, message: &str) -> String {
+    let message = explain(message);
+    if path.is_empty() || path == "." {
+        message
+    } else {
+        format!("{path}: {message}")
+    }
 }
 
 #[cfg(test)]

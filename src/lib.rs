@@ -1,34 +1,36 @@
-//! nerzoo: a corpus goes in, a recogniser that finds flat and nested entities comes out, on whatever device you
-//! have.
+//! nerzoo: train named-entity-recognition models, flat and nested, on any device, and use them.
 //!
 //! ```text
-//! corpus file ──data──▶ Sentence ──encoder──▶ word states ──head──▶ loss ──train──▶ checkpoint ──zoo──▶ bundle
-//!                                                         └──head──▶ Mentions ──eval──▶ report   predict ◀──┘
+//! corpus file ─data─▶ Sentence ─encoder─▶ word states ─head─▶ loss ─train─▶ checkpoint ─model─▶ model folder
+//!                                                    └─head─▶ Mentions ─eval─▶ report     predict ◀──┘
 //! ```
 //!
-//! Every arrow is a module, and arrows only point right: [`data`] knows nothing of tensors, [`heads`] nothing of
-//! files, [`train`] nothing of any one paper, and [`cli`] knows everything and decides nothing.
-//!
-//! A model is an [`encoder`] and a head from [`heads`], together a [`model::recognizer::Recognizer`]. The one table of all
-//! heads is [`registry::HEADS`]; whatever is trained is used through [`predict::Tagger`]:
+//! Using a model takes three lines:
 //!
 //! ```no_run
-//! use nerzoo::data::words;
-//! use nerzoo::{device, registry};
-//!
 //! # fn main() -> nerzoo::error::Result<()> {
-//! let device = device::parse("auto")?;
-//! let tagger = registry::load("runs/quickstart".as_ref(), &device, &Default::default())?;
-//! let sentence = words::sentence("Marta Keller visited Lindholm.", Default::default());
-//! for mention in &tagger.tag(std::slice::from_ref(&sentence))?[0] {
-//!     let entity = &mention.entity;
-//!     println!("{} is a {} ({:.2})", sentence.surface(entity.span), entity.label, mention.score);
+//! let tagger = nerzoo::load("runs/quickstart")?;
+//! for mention in tagger.tag_text("Marta Keller visited Lindholm.")? {
+//!     println!("{} is a {} ({:.2})", mention.text, mention.label, mention.score);
 //! }
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! A model is an [`encoder`] and a head from [`heads`], together a [`model::recognizer::Recognizer`]. The table of all
+//! heads is [`registry`], to which a program can add heads of its own. Whatever the head, a model is used through
+//! [`model::tagger::Tagger`].
+//!
+//! Cargo features: `cli` (default) is the program; `train` alone gives training without the program; without both, models
+//! are loaded and used. `vulkan`, `wgpu`, `cuda`, `ndarray` and `remote` add devices.
+//!
+//! Each module uses only those above it in this list: [`error`], [`text`], [`table`], [`files`], [`process`]; [`data`],
+//! [`device`], [`nn`], [`encoder`], [`heads`], [`recipe`], [`model`], [`eval`], [`plot`], `train`, [`registry`], [`zoo`],
+//! `bench`, `cli`.
 
+#[cfg(feature = "train")]
 pub mod bench;
+#[cfg(feature = "cli")]
 pub mod cli;
 pub mod data;
 pub mod device;
@@ -45,5 +47,9 @@ pub mod recipe;
 pub mod registry;
 pub mod table;
 pub mod text;
+#[cfg(feature = "train")]
 pub mod train;
 pub mod zoo;
+
+pub use model::tagger::{Tagger, TextMention};
+pub use zoo::load;

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    nerzoo::process::leave_gpus_alone();
-    nerzoo::process::keep_pages();
-    nerzoo::process::end_with_pipe();
+    nerzoo::process::set_default_device();
+    nerzoo::process::keep_freed_pages();
+    nerzoo::process::end_on_closed_pipe();
     nerzoo::process::remember_terminal();
     nerzoo::cli::run(nerzoo::cli::Cli::parse())
 }

@@ -1,47 +1,64 @@
-//! The process: an allocator that keeps its pages, closed pipes, panics of others, and what has been used so far.
+//! The process: allocator settings, signals, caught panics, memory and CPU time used.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
-use std::sync::Arc;
+use std::sync::Once;
 
-/// Burn puts what it reads from a checkpoint on a default device first, for which it would open a GPU. Every device is
-/// named here, so the default is the processor, unless the user has chosen one.
+/// Makes the CPU Burn's default device, unless the user has chosen another with `BURN_DEVICE`. Burn loads checkpoints
+/// onto its default device first and would open a GPU for that.
 #[allow(unsafe_code)]
-pub fn leave_gpus_alone() {
+pub fn set_default_device() {
     if std::env::var_os("BURN_DEVICE").is_none() {
         // SAFETY: called before any thread exists.
         unsafe { std::env::set_var("BURN_DEVICE", "flex") };
     }
 }
 
-/// Runs something that may panic and says why it did: Burn and GPU libraries tell in this way that a device is missing,
-/// full or gone. Where it happened is logged (`-v`); other threads' panics are shown as ever.
-pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
-    let hook = Arc::new(take_hook());
-    let (before, here) = (hook.clone(), std::thread::current().id());
-    set_hook(Box::new(move |panic| {
-        if std::thread::current().id() == here {
-            tracing::debug!("{panic}")
-        } else {
-            before(panic)
-        }
-    }));
+/// A panic that was caught: Burn and GPU libraries report in this way that a device is missing, out of memory or
+/// lost.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Panic {
+    /// The panic's message.
+    pub message: String,
+}
+
+thread_local! {
+    /// How many calls of [`catch`] are running on this thread.
+    static CATCHING: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Runs something that may panic and returns the panic as an error. Its message and location are logged (`-v`) instead
+/// of printed; panics of other threads are printed as usual.
+pub fn catch<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
+    // The hook is installed once and asks a counter of the panicking thread, so calls may overlap and nest.
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let previous = take_hook();
+        set_hook(Box::new(move |panic| {
+            if CATCHING.get() > 0 {
+                tracing::debug!("{panic}");
+            } else {
+                previous(panic);
+            }
+        }));
+    });
+    CATCHING.set(CATCHING.get() + 1);
     let result = catch_unwind(AssertUnwindSafe(work));
-    drop(take_hook());
-    if let Ok(hook) = Arc::try_unwrap(hook) {
-        set_hook(hook);
-    }
+    CATCHING.set(CATCHING.get() - 1);
     result.map_err(|payload| {
         let text = payload.downcast_ref::<&str>().map(|text| text.to_string());
-        text.or_else(|| payload.downcast_ref::<String>().cloned())
-            .unwrap_or_else(|| "it gave no reason".into())
+        let message = text.or_else(|| payload.downcast_ref::<String>().cloned());
+        Panic {
+            message: message.unwrap_or_else(|| "a panic without a message".into()),
+        }
     })
 }
 
-/// Tells the C library to keep freed pages instead of handing them back: a training step frees and asks again for
-/// hundreds of megabytes, and page faults would take a quarter of its time. Elsewhere than on glibc nothing
-/// happens.
+/// Tells glibc's allocator to keep freed pages: a training step frees and allocates hundreds of megabytes, and page
+/// faults would take a quarter of its time. Does nothing with other C libraries.
 #[allow(unsafe_code)]
-pub fn keep_pages() {
+pub fn keep_freed_pages() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: mallopt only sets options of the allocator and may be called at any time.
     unsafe {
@@ -51,9 +68,9 @@ pub fn keep_pages() {
     }
 }
 
-/// A closed pipe ends the program quietly, as it does every Unix tool, instead of by a panic in `println`.
+/// Lets a closed pipe end the program silently, as is usual for Unix tools, instead of by a panic in `println!`.
 #[allow(unsafe_code)]
-pub fn end_with_pipe() {
+pub fn end_on_closed_pipe() {
     #[cfg(unix)]
     // SAFETY: sets a signal back to its default before any thread exists.
     unsafe {
@@ -61,11 +78,11 @@ pub fn end_with_pipe() {
     }
 }
 
-/// The terminal's settings as they were when the program began.
+/// The terminal's settings at the start of the program.
 #[cfg(unix)]
 static TERMINAL: std::sync::OnceLock<libc::termios> = std::sync::OnceLock::new();
 
-/// Remembers the terminal's settings, for leaving it as it was.
+/// Remembers the terminal's settings, for [`exit_now`] to restore.
 #[allow(unsafe_code)]
 pub fn remember_terminal() {
     #[cfg(unix)]
@@ -82,9 +99,9 @@ fn terminal_settings() -> Option<libc::termios> {
     unsafe { (libc::tcgetattr(0, settings.as_mut_ptr()) == 0).then(|| settings.assume_init()) }
 }
 
-/// A display in raw mode takes Ctrl-C for a key; this makes it a signal again.
+/// Makes Ctrl-C a signal again: a terminal display in raw mode reads it as a key.
 #[allow(unsafe_code)]
-pub fn let_signals_through() {
+pub fn enable_terminal_signals() {
     #[cfg(unix)]
     if let Some(mut settings) = terminal_settings()
         && settings.c_lflag & libc::ISIG == 0
@@ -95,7 +112,7 @@ pub fn let_signals_through() {
     }
 }
 
-/// Ends the program at once, leaving the terminal as it was found.
+/// Ends the program at once and restores the terminal.
 #[allow(unsafe_code)]
 pub fn exit_now(code: i32) -> ! {
     #[cfg(unix)]
@@ -108,12 +125,12 @@ pub fn exit_now(code: i32) -> ! {
     std::process::exit(code)
 }
 
-/// The most memory the process has held, in bytes, where the system tells.
+/// Peak resident memory of the process in bytes, where the system reports it.
 pub fn peak_memory() -> Option<u64> {
     #[cfg(unix)]
     {
         let bytes = usage()?.ru_maxrss as u64;
-        // macOS counts bytes, everyone else kilobytes.
+        // macOS reports bytes, other systems kilobytes.
         Some(if cfg!(target_os = "macos") {
             bytes
         } else {
@@ -124,7 +141,7 @@ pub fn peak_memory() -> Option<u64> {
     None
 }
 
-/// Processor time of all threads so far, in seconds, where the system tells.
+/// CPU time of all threads so far, in seconds, where the system reports it.
 pub fn cpu_seconds() -> Option<f64> {
     #[cfg(unix)]
     {
@@ -151,9 +168,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_becomes_a_reason() {
-        let reason = caught(|| panic!("no {} here", "driver")).unwrap_err();
-        assert_eq!(reason, "no driver here");
-        assert_eq!(caught(|| 3), Ok(3));
+    fn a_panic_becomes_an_error() {
+        let panic = catch(|| panic!("no {} here", "driver")).unwrap_err();
+        assert_eq!(panic.to_string(), "no driver here");
+        assert_eq!(catch(|| 3), Ok(3));
+    }
+
+    #[test]
+    fn overlapping_and_nested_calls_leave_no_stale_hook() {
+        let printed = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let seen = printed.clone();
+        catch(|| ()).unwrap(); // installs the hook
+        let ours = take_hook();
+        set_hook(Box::new(move |panic| {
+            if panic.to_string().contains("outside") {
+                seen.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            } else {
+                ours(panic);
+            }
+        }));
+        let threads: Vec<_> = (0..8)
+            .map(|index| {
+                std::thread::spawn(move || {
+                    for _ in 0..50 {
+                        let outer = catch(|| {
+                            let inner = catch(|| panic!("inner {index}")).unwrap_err();
+                            panic!("outer after {inner}");
+                        });
+                        let message = outer.unwrap_err().message;
+                        assert_eq!(message, format!("outer after inner {index}"));
+                    }
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!(CATCHING.get(), 0);
+        assert!(std::thread::spawn(|| panic!("outside")).join().is_err());
+        assert_eq!(printed.load(std::sync::atomic::Ordering::SeqCst), 1);
     }
 }

@@ -1,123 +1,177 @@
-//! The one table of all heads. Adding a paper is one folder and one line here.
+//! The table of heads: one entry for each, found by name. Adding a paper is one folder under `heads` and one line here;
+//! a program that depends on this crate adds heads of its own with [`add`].
 
 use std::path::Path;
+use std::sync::{PoisonError, RwLock};
 
 use burn::tensor::Device;
+use toml::{Table, Value};
 
-use crate::bench::{self, Bench, Measured};
 use crate::error::{Error, Result, nearest};
-use crate::heads::Head;
+use crate::data::stats::Stats;
+use crate::heads::{Head, Suggestion};
 use crate::heads::bopn::Bopn;
 use crate::heads::bundle::Bundle;
 use crate::heads::diffusion_ner::DiffusionNer;
+use crate::heads::import::Imported;
 use crate::heads::locate_label::LocateLabel;
 use crate::heads::seq_ner::SeqNer;
+use crate::heads::settings::{self, Setting};
 use crate::heads::span_ner::SpanNer;
-use crate::model::folder::{self, Knobs};
+use crate::model::folder::{self, ModelConfig};
+use crate::model::manifest;
 use crate::model::tagger::Tagger;
 use crate::recipe::Recipe;
-use crate::text::Sentence;
-use crate::train::inspect::{Inspection, inspect};
-use crate::train::launch::{Finished, Launch, launch};
+use crate::recipe::set::Assignment;
+#[cfg(feature = "train")]
+use crate::train::{self, Corpus, Finished, TrainOptions, Trainer};
 
-/// A head of the zoo as plain functions.
+/// A head with its generic functions made concrete.
 pub struct Entry {
     /// Its name in recipes.
     pub name: &'static str,
-    /// Its name in models: for a bundle the names of both heads.
+    /// Its name in model folders: for a bundle the names of both heads, as in `seq_ner+span_ner`.
     pub id: fn() -> String,
-    /// The paper.
+    /// The paper and the idea in one line.
     pub paper: &'static str,
     /// True when it finds nested entities.
     pub nested: bool,
-    /// Says what is wrong with a recipe's knobs for this head.
+    /// All settings with their documentation and defaults.
+    pub settings: fn() -> Vec<Setting>,
+    /// Fails when the settings of a recipe are wrong for this head.
     pub check: fn(&Recipe) -> Result<()>,
-    /// Trains a recipe.
-    pub train: fn(&Launch) -> Result<Finished>,
-    /// Loads a finished bundle.
-    pub load: fn(&Path, &Device, &Knobs) -> Result<Box<dyn Tagger>>,
+    /// Loads a finished model folder.
+    pub load: fn(&Path, &Device, &[Assignment]) -> Result<Box<dyn Tagger>>,
+    /// Settings that suit a corpus better than the defaults.
+    pub suggest: fn(&Stats) -> Vec<Suggestion>,
+    /// Converts weights of the authors' program, held in memory as safetensors.
+    pub import: fn(&[u8]) -> Result<Imported>,
     /// Loads the best checkpoint of an unfinished run.
-    pub load_checkpoint: fn(&Path, &Device, &Knobs) -> Result<Box<dyn Tagger>>,
-    /// Times training.
-    pub bench_train: fn(&Bench) -> Result<Measured>,
-    /// Times prediction.
-    pub bench_predict: fn(&Bench) -> Result<Measured>,
-    /// One training step and one prediction laid open, for tests.
-    pub inspect: fn(&Recipe, &[Sentence], &Device) -> Result<Inspection>,
+    #[cfg(feature = "train")]
+    pub load_checkpoint: fn(&Path, &Device, &[Assignment]) -> Result<Box<dyn Tagger>>,
+    /// Trains a recipe.
+    #[cfg(feature = "train")]
+    pub train: fn(&TrainOptions) -> Result<Finished>,
+    /// Prepares training step by step, without a run folder.
+    #[cfg(feature = "train")]
+    pub trainer: fn(&Recipe, Corpus, &Device) -> Result<Box<dyn Trainer>>,
 }
 
-/// Every head there is.
-pub static HEADS: &[Entry] = &[
-    entry::<SeqNer>(
+/// The heads of this crate. A static, so that only this crate compiles them.
+static HEADS: &[Entry] = &[
+    Entry::of::<SeqNer>(
         "seq_ner",
-        "SeqNER of Bundling Learning: tagging with softmax or CRF",
+        "SeqNER (Bundling Learning): tagging with softmax or CRF",
         false,
     ),
-    entry::<SpanNer>(
+    Entry::of::<SpanNer>(
         "span_ner",
-        "SpanNER of Bundling Learning: every span up to a length classified",
+        "SpanNER (Bundling Learning): classifies every span up to a length",
         true,
     ),
-    entry::<Bundle<SeqNer, SpanNer>>(
+    Entry::of::<Bundle<SeqNer, SpanNer>>(
         "bl_ner",
-        "BL-NER of Bundling Learning: SeqNER and SpanNER on one encoder",
+        "BL-NER (Bundling Learning): SeqNER and SpanNER on one encoder",
         true,
     ),
-    entry::<Bopn>(
+    Entry::of::<Bopn>(
         "bopn",
-        "Boundary offset prediction network: every span's distance to its nearest entity",
+        "Boundary offset prediction network: the distance of every span to its nearest entity",
         true,
     ),
-    entry::<Bundle<SeqNer, Bopn>>(
+    Entry::of::<Bundle<SeqNer, Bopn>>(
         "seq_ner+bopn",
         "Bundling Learning with BOPN as the span model",
         true,
     ),
-    entry::<LocateLabel>(
+    Entry::of::<LocateLabel>(
         "locate_label",
-        "Locate and Label: seed spans filtered, moved to where an entity is, and classified",
+        "Locate and Label: filters seed spans, moves their boundaries and classifies them",
         true,
     ),
-    entry::<Bundle<SeqNer, LocateLabel>>(
+    Entry::of::<Bundle<SeqNer, LocateLabel>>(
         "seq_ner+locate_label",
         "Bundling Learning with Locate and Label as the span model",
         true,
     ),
-    entry::<DiffusionNer>(
+    Entry::of::<DiffusionNer>(
         "diffusion_ner",
-        "DiffusionNER: entities by denoising random spans",
+        "DiffusionNER: generates entities by denoising random spans",
         true,
     ),
-    entry::<Bundle<SeqNer, DiffusionNer>>(
+    Entry::of::<Bundle<SeqNer, DiffusionNer>>(
         "seq_ner+diffusion_ner",
         "Bundling Learning with DiffusionNER as the span model",
         true,
     ),
 ];
 
-const fn entry<H: Head>(name: &'static str, paper: &'static str, nested: bool) -> Entry {
-    Entry {
-        name,
-        id: H::name,
-        paper,
-        nested,
-        check: |recipe| H::check(&recipe.head_config()?),
-        train: launch::<H>,
-        load: |folder, device, knobs| Ok(Box::new(folder::load::<H>(folder, device, knobs)?)),
-        load_checkpoint: |run, device, knobs| {
-            Ok(Box::new(folder::load_checkpoint::<H>(run, device, knobs)?))
-        },
-        bench_train: bench::train::<H>,
-        bench_predict: bench::predict::<H>,
-        inspect: inspect::<H>,
+/// Heads added by programs that use this crate.
+static ADDED: RwLock<Vec<&'static Entry>> = RwLock::new(Vec::new());
+
+impl Entry {
+    /// The entry of a head.
+    pub const fn of<H: Head>(name: &'static str, paper: &'static str, nested: bool) -> Self {
+        Self {
+            name,
+            id: H::name,
+            paper,
+            nested,
+            settings: settings::describe::<H::Config>,
+            check: |recipe| recipe.head_config::<H::Config>().map(|_| ()),
+            load: |folder, device, overrides| {
+                Ok(Box::new(folder::load::<H>(folder, device, overrides)?))
+            },
+            suggest: H::suggest,
+            import: H::import,
+            #[cfg(feature = "train")]
+            load_checkpoint: |run, device, overrides| {
+                Ok(Box::new(train::load_checkpoint::<H>(run, device, overrides)?))
+            },
+            #[cfg(feature = "train")]
+            train: train::train::<H>,
+            #[cfg(feature = "train")]
+            trainer: train::trainer::<H>,
+        }
     }
 }
 
-/// The head with this name.
+/// All heads: those of this crate, then those that were added.
+pub fn heads() -> Vec<&'static Entry> {
+    let added = ADDED.read().unwrap_or_else(PoisonError::into_inner);
+    HEADS.iter().chain(added.iter().copied()).collect()
+}
+
+/// Adds a head, for recipes and model folders that name it. Fails when its name is taken.
+///
+/// ```
+/// # use nerzoo::heads::seq_ner::SeqNer;
+/// use nerzoo::registry::{self, Entry};
+/// // A head of your own stands where SeqNer does; it is found by its name and by `Head::name`.
+/// let problem = registry::add(Entry::of::<SeqNer>("my_tagger", "Taggers of mine", false));
+/// assert!(problem.unwrap_err().to_string().contains("seq_ner"));
+/// ```
+pub fn add(entry: Entry) -> Result<()> {
+    let id = (entry.id)();
+    let names = [entry.name, id.as_str()];
+    let mut added = ADDED.write().unwrap_or_else(PoisonError::into_inner);
+    let mut known = HEADS.iter().chain(added.iter().copied());
+    if let Some(other) = known.find(|other| names.contains(&other.name) || names.contains(&(other.id)().as_str())) {
+        return Err(Error::Config(format!(
+            "a head {} ({id}) cannot be added: {} has this name already",
+            entry.name, other.name
+        )));
+    }
+    added.push(Box::leak(Box::new(entry)));
+    Ok(())
+}
+
+/// The head with this name, of a recipe or of a model folder.
 pub fn find(name: &str) -> Result<&'static Entry> {
-    let wanted = |entry: &&Entry| entry.name == name || (entry.id)() == name;
-    HEADS.iter().find(wanted).ok_or_else(|| {
-        let names: Vec<&str> = HEADS.iter().map(|entry| entry.name).collect();
+    let all = heads();
+    let found = all.iter().find(|entry| entry.name == name || (entry.id)() == name);
+    found.copied().ok_or_else(|| {
+        let names: Vec<&str> = all.iter().map(|entry| entry.name).collect();
         let hint = match nearest(name, names.iter().copied()) {
             Some(near) => format!("; did you mean {near:?}?"),
             None => ".".into(),
@@ -129,20 +183,97 @@ pub fn find(name: &str) -> Result<&'static Entry> {
     })
 }
 
-/// A model from its folder: a finished one, or a run's best checkpoint. `knobs` replace those it was trained with.
-pub fn load(path: &Path, device: &Device, knobs: &Knobs) -> Result<Box<dyn Tagger>> {
-    let folder = folder::folder_of(path);
-    let head = folder::Config::read(&folder)?.head;
-    if knobs.contains_key("output") && !head.contains('+') {
-        return Err(Error::Config(format!(
-            "{} has one head only, {head}; choosing between seq and span is for models that bundle two",
-            folder.display()
-        )));
+/// The head of a recipe, and the recipe with `bundle.with` turned into the bundle's own settings.
+pub fn resolve(mut recipe: Recipe) -> Result<(Recipe, &'static Entry)> {
+    if let Some(bundle) = recipe.bundle.take() {
+        let name = recipe.head_name().to_string();
+        let (answers, entry) = bundle_of(&name, &bundle.with)?;
+        let mut own = std::mem::take(&mut recipe.head);
+        own.remove("name");
+        recipe.head = Table::from_iter([
+            ("name".to_string(), Value::String((entry.id)())),
+            ("alpha".to_string(), Value::Float(bundle.alpha)),
+            ("output".to_string(), Value::String(answers.into())),
+            (answers.to_string(), Value::Table(own)),
+        ]);
     }
-    let entry = find(&head)?;
-    if folder.join(crate::model::manifest::FILE).is_file() {
-        (entry.load)(&folder, device, knobs)
-    } else {
-        (entry.load_checkpoint)(&folder, device, knobs)
+    let entry = find(recipe.head_name())?;
+    (entry.check)(&recipe)?;
+    Ok((recipe, entry))
+}
+
+/// The bundle of two heads, and which of its parts, `seq` or `span`, the first of the two is.
+fn bundle_of(name: &str, with: &str) -> Result<(&'static str, &'static Entry)> {
+    let (own, other) = ((find(name)?.id)(), (find(with)?.id)());
+    let orders = [("seq", format!("{own}+{other}")), ("span", format!("{other}+{own}"))];
+    for (part, id) in &orders {
+        if let Some(entry) = heads().into_iter().find(|entry| (entry.id)() == *id) {
+            return Ok((part, entry));
+        }
+    }
+    let bundles: Vec<String> = heads().iter().map(|entry| (entry.id)()).filter(|id| id.contains('+')).collect();
+    Err(Error::Config(format!(
+        "bundle.with = {with:?}: there is no bundle of {name} and {with}. The zoo has: {}",
+        bundles.join(", ")
+    )))
+}
+
+/// Loads a model folder, or the best checkpoint of an unfinished run. `overrides` replace settings of the head that may
+/// change after training.
+pub fn load(path: &Path, device: &Device, overrides: &[Assignment]) -> Result<Box<dyn Tagger>> {
+    let folder = folder::folder_of(path);
+    let entry = find(&ModelConfig::read(&folder)?.head)?;
+    if folder.join(manifest::FILE).is_file() {
+        return (entry.load)(&folder, device, overrides);
+    }
+    #[cfg(feature = "train")]
+    return (entry.load_checkpoint)(&folder, device, overrides);
+    #[cfg(not(feature = "train"))]
+    Err(Error::model_folder(
+        folder,
+        "no manifest.json here: the model is not finished, and this build (without the feature `train`) loads finished \
+         models only",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &str = "[data]\ncorpus = \"quickstart\"\n[head]\nname = \"seq_ner\"\n";
+
+    fn resolved(sets: &[&str]) -> Result<Recipe> {
+        let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
+        Ok(resolve(Recipe::parse(SMALL, "r.toml", &sets)?)?.0)
+    }
+
+    #[test]
+    fn a_line_bundles_two_heads() {
+        let recipe = resolved(&["bundle.with=span_ner", "head.decoder=crf"]).unwrap();
+        assert_eq!(recipe.head_name(), "seq_ner+span_ner");
+        assert_eq!(recipe.head["output"].as_str(), Some("seq"));
+        assert_eq!(recipe.head["seq"]["decoder"].as_str(), Some("crf"));
+        let recipe = resolved(&["bundle.with=seq_ner", "head.name=bopn"]).unwrap();
+        assert_eq!(recipe.head_name(), "seq_ner+bopn");
+        assert_eq!(recipe.head["output"].as_str(), Some("span"));
+    }
+
+    #[test]
+    fn bundles_that_do_not_exist_are_explained() {
+        let problem = resolved(&["bundle.with=seq_ner"]).unwrap_err().to_string();
+        assert!(problem.contains("no bundle of seq_ner and seq_ner"), "{problem}");
+        let problem = resolved(&["bundle.with=span_nre"]).unwrap_err().to_string();
+        assert!(problem.contains("did you mean \"span_ner\"?"), "{problem}");
+    }
+
+    #[test]
+    fn every_head_lists_its_settings() {
+        for entry in heads() {
+            for setting in (entry.settings)() {
+                assert!(!setting.doc.is_empty(), "{}: {}", entry.name, setting.name);
+                assert!(!setting.kind.is_empty(), "{}: {}", entry.name, setting.name);
+                assert!(!setting.defaults.is_empty(), "{}: {}", entry.name, setting.name);
+            }
+        }
     }
 }

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use burn::tensor::Device;
 use common::difference;
 use half::{bf16, f16};
-use nerzoo::encoder::batch::PieceBatch;
-use nerzoo::encoder::pieces::{EncodedSentence, WordTokenizer};
+use nerzoo::encoder::batching::PieceBatch;
+use nerzoo::encoder::tokenizer::WordTokenizer;
 use nerzoo::encoder::window::windows;
-use nerzoo::encoder::{Encoder, EncoderConfig, Layers, Pooling, load};
+use nerzoo::encoder::{EncodedSentence, Encoder, EncoderConfig, LayerPooling, Pooling, load};
 use nerzoo::error::Result;
 use nerzoo::nn::host::floats;
 use nerzoo::text::Sentence;
@@ -34,7 +34,7 @@ struct Expected {
 struct ExpectedSentence {
     words: Vec<String>,
     pieces: Vec<String>,
-    input_ids: Vec<i32>,
+    input_ids: Vec<u32>,
     /// -1 for special pieces.
     word_of_piece: Vec<i64>,
     last_hidden_state: Vec<Vec<f32>>,
@@ -46,10 +46,10 @@ impl ExpectedSentence {
         Sentence::from_words(self.words.clone())
     }
 
-    fn states(&self, layers: Layers) -> Vec<f32> {
+    fn states(&self, layers: LayerPooling) -> Vec<f32> {
         match layers {
-            Layers::Last => self.last_hidden_state.concat(),
-            Layers::MeanOfLastFour => self.mean_last_four.concat(),
+            LayerPooling::Last => self.last_hidden_state.concat(),
+            LayerPooling::MeanOfLastFour => self.mean_last_four.concat(),
         }
     }
 }
@@ -76,7 +76,7 @@ fn expected(folder: &Path) -> Vec<ExpectedSentence> {
     serde_json::from_str::<Expected>(&text).unwrap().sentences
 }
 
-fn load_encoder(folder: &Path, layers: Layers, device: &Device) -> Result<Encoder> {
+fn load_encoder(folder: &Path, layers: LayerPooling, device: &Device) -> Result<Encoder> {
     let mut encoder = EncoderConfig {
         transformer: load::config(folder)?,
         pooling: Pooling::Max,
@@ -134,14 +134,13 @@ fn pieces_are_the_reference_s() {
         for expected in expected(&folder) {
             let what = format!("{} {:?}", folder.display(), expected.words);
             let batch = batch(&pieces, &[expected.sentence()], window, 0);
-            let names: Vec<String> = batch
-                .ids
+            let names: Vec<String> = (batch.rows.ids)
                 .iter()
-                .map(|id| pieces.name(*id as u32).unwrap())
+                .map(|id| pieces.piece(*id).unwrap())
                 .collect();
             assert_eq!(names, expected.pieces, "{what}");
-            assert_eq!(batch.ids, expected.input_ids, "{what}");
-            let mut owners = vec![-1; batch.width];
+            assert_eq!(batch.rows.ids, expected.input_ids, "{what}");
+            let mut owners = vec![-1; batch.rows.width()];
             for (word, (first, count)) in
                 batch.first_piece.iter().zip(&batch.piece_count).enumerate()
             {
@@ -160,7 +159,7 @@ fn states_are_the_reference_s() {
         let expected = expected(&folder);
         let sentences: Vec<Sentence> = expected.iter().map(ExpectedSentence::sentence).collect();
         for (device_name, device) in common::devices() {
-            for layers in [Layers::Last, Layers::MeanOfLastFour] {
+            for layers in [LayerPooling::Last, LayerPooling::MeanOfLastFour] {
                 let name = folder.file_name().unwrap().to_string_lossy();
                 let what = format!("{name} {device_name} {layers:?}");
                 let encoder = load_encoder(&folder, layers, &device).unwrap();
@@ -180,7 +179,7 @@ fn states_are_the_reference_s() {
                 let states = floats(states);
                 for (index, expected) in expected.iter().enumerate() {
                     let start = index * row * width;
-                    let end = start + batch.row_lengths[index] * width;
+                    let end = start + batch.rows.lengths[index] * width;
                     agree(
                         &format!("{what} {index} padded"),
                         &states[start..end],
@@ -212,11 +211,11 @@ fn a_long_sentence_is_cut_into_windows() {
         let config = load::config(&folder).unwrap();
         let window = config.window();
         assert_eq!(window, if name == "roberta" { 62 } else { 64 });
-        let encoder = load_encoder(&folder, Layers::Last, &device).unwrap();
+        let encoder = load_encoder(&folder, LayerPooling::Last, &device).unwrap();
         let sentence = long_sentence(&folder);
         for overlap in [0, 16] {
             let long = batch(&pieces, std::slice::from_ref(&sentence), window, overlap);
-            assert!(long.width <= window);
+            assert!(long.rows.width() <= window);
             assert_eq!(long.len(), 1);
             let states = encoder.forward(&long);
             assert_eq!(states.words.dims(), [1, 300, config.width]);
@@ -227,14 +226,14 @@ fn a_long_sentence_is_cut_into_windows() {
             let counts = pieces.encode(std::slice::from_ref(&sentence))[0].counts();
             let parts = windows(&counts, window - 2, overlap);
             assert!(parts.len() > 5, "{name}: {} windows", parts.len());
-            assert_eq!(long.row_lengths.len(), parts.len());
+            assert_eq!(long.rows.len(), parts.len());
             let mut by_hand = Vec::new();
             for (index, part) in parts.iter().enumerate() {
                 let words = sentence.words[part.words.clone()]
                     .iter()
                     .map(|word| word.text.clone());
                 let short = batch(&pieces, &[Sentence::from_words(words)], window, 0);
-                assert_eq!(short.row_lengths.len(), 1);
+                assert_eq!(short.rows.len(), 1);
                 let found = encoder.forward(&short);
                 if index == 0 {
                     agree(
@@ -329,7 +328,7 @@ fn replace(folder: &TempDir, file: &str, from: &str, to: &str) {
 /// What loading the encoder of a broken copy says.
 fn complaint(folder: &TempDir) -> String {
     let device = nerzoo::device::parse("cpu").unwrap();
-    match load_encoder(folder.path(), Layers::Last, &device) {
+    match load_encoder(folder.path(), LayerPooling::Last, &device) {
         Ok(_) => panic!("the broken folder was accepted"),
         Err(error) => error.to_string(),
     }
@@ -489,7 +488,7 @@ fn parts_of_other_tasks_are_left_out_in_silence() {
             weights.insert(name.into(), Weight::zeros(&[2]));
         }
     });
-    load_encoder(folder.path(), Layers::Last, &device).unwrap();
+    load_encoder(folder.path(), LayerPooling::Last, &device).unwrap();
 }
 
 #[test]
@@ -505,7 +504,7 @@ fn weights_of_any_precision_become_single() {
                 *weight = change(weight);
             }
         });
-        let encoder = load_encoder(folder.path(), Layers::Last, &device).unwrap();
+        let encoder = load_encoder(folder.path(), LayerPooling::Last, &device).unwrap();
         let states = encoder.piece_states(&batch);
         assert_eq!(states.dtype(), burn::tensor::DType::F32);
         floats(states)
@@ -541,12 +540,12 @@ fn half_precision_is_read_from_a_pytorch_file_too() {
     )
     .unwrap();
     let pieces = WordTokenizer::from_folder(folder.path()).unwrap();
-    let encoder = load_encoder(folder.path(), Layers::Last, &device).unwrap();
+    let encoder = load_encoder(folder.path(), LayerPooling::Last, &device).unwrap();
     for expected in expected(folder.path()) {
         let states = encoder.piece_states(&batch(&pieces, &[expected.sentence()], 64, 0));
         assert_eq!(states.dtype(), burn::tensor::DType::F32);
         // The weights have lost digits, so the states have too.
-        let difference = difference(&floats(states), &expected.states(Layers::Last));
+        let difference = difference(&floats(states), &expected.states(LayerPooling::Last));
         assert!(difference < 5e-3, "{difference:.2e}");
     }
 }

@@ -10,9 +10,9 @@ use burn::tensor::module::conv3d;
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Device, Distribution, Gradients, Int, Tensor};
 use common::losses;
-use nerzoo::encoder::batch::PieceBatch;
-use nerzoo::encoder::pieces::{EncodedSentence, WordTokenizer};
-use nerzoo::encoder::{EncoderConfig, Layers, Pooling, Scratch};
+use nerzoo::encoder::batching::PieceBatch;
+use nerzoo::encoder::tokenizer::WordTokenizer;
+use nerzoo::encoder::{EncodedSentence, EncoderConfig, LayerPooling, Pooling, ScratchConfig};
 use nerzoo::nn::bilstm::BiLstm;
 use nerzoo::nn::fused;
 use nerzoo::nn::fused::conv3d::Conv3d;
@@ -49,21 +49,21 @@ fn close(one: &[f32], other: &[f32], what: &str) {
     assert!(worst < 2e-5, "{what}: {worst}");
 }
 
-fn encoder(layers: Layers, dropout: f64) -> (EncoderConfig, PieceBatch) {
+fn encoder(layers: LayerPooling, dropout: f64) -> (EncoderConfig, PieceBatch) {
     let words =
         |count: usize| Sentence::from_words((0..count).map(|i| format!("word{}", i * i % 11)));
     let sentences: Vec<Sentence> = [9, 1, 40, 5].into_iter().map(words).collect();
     let pieces = WordTokenizer::train(&sentences, 40, true).unwrap();
-    let scratch = Scratch {
+    let scratch = ScratchConfig {
         layers: 3,
         width: 24,
         heads: 3,
         feed_forward: 40,
         positions: 30,
         dropout,
-        ..Scratch::default()
+        ..ScratchConfig::default()
     };
-    let mut transformer = scratch.transformer(pieces.vocabulary());
+    let mut transformer = scratch.transformer(pieces.vocabulary_size());
     transformer.token_types = 2;
     let config = EncoderConfig {
         transformer,
@@ -76,7 +76,7 @@ fn encoder(layers: Layers, dropout: f64) -> (EncoderConfig, PieceBatch) {
     let encoded = pieces.encode(&sentences);
     let rows: Vec<&EncodedSentence> = encoded.iter().collect();
     let batch = PieceBatch::new(&rows, &pieces, 28, 4);
-    assert!(batch.row_lengths.len() > 4 && batch.padding_share() > 0.2);
+    assert!(batch.rows.len() > 4 && batch.rows.padding_share() > 0.2);
     (config, batch)
 }
 
@@ -84,7 +84,7 @@ fn encoder(layers: Layers, dropout: f64) -> (EncoderConfig, PieceBatch) {
 fn the_encoder_is_the_same_with_and_without_kernels() {
     let _alone = common::alone(); // the switch is the process's
     let device = Device::flex().autodiff();
-    for layers in [Layers::Last, Layers::MeanOfLastFour] {
+    for layers in [LayerPooling::Last, LayerPooling::MeanOfLastFour] {
         for prompts in [0, 2] {
             device.seed(3);
             let (config, batch) = encoder(layers, 0.0);
@@ -255,7 +255,7 @@ fn threads_change_no_bit() {
         pool.unwrap().install(|| {
             let device = Device::flex().autodiff();
             device.seed(3);
-            let (config, batch) = encoder(Layers::Last, 0.3);
+            let (config, batch) = encoder(LayerPooling::Last, 0.3);
             let model = config.init(&device);
             device.seed(4);
             let states = model.forward(&batch);

@@ -16,14 +16,16 @@ use burn::optim::GradientsParams;
 use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Tensor};
 use common::{Fixture, agree};
-use nerzoo::encoder::batch::PieceBatch;
-use nerzoo::encoder::pieces::{EncodedSentence, WordTokenizer};
+use nerzoo::encoder::batching::PieceBatch;
+use nerzoo::encoder::tokenizer::WordTokenizer;
 use nerzoo::encoder::transformer::TransformerConfig;
-use nerzoo::encoder::{Encoder, EncoderConfig, Layers, Pooling, WordStates, load};
-use nerzoo::heads::Head;
-use nerzoo::heads::bundle::{Bundle, Output};
+use nerzoo::encoder::{
+    EncodedSentence, Encoder, EncoderConfig, LayerPooling, Pooling, WordStates, load,
+};
+use nerzoo::heads::bundle::{Bundle, OutputHead};
 use nerzoo::heads::seq_ner::{self, Combiner, Config, Decoder, SeqNer, combine};
 use nerzoo::heads::span_ner::{self, SpanNer};
+use nerzoo::heads::{Head, Preset, Settings};
 use nerzoo::nn::host::floats;
 use nerzoo::nn::spans::BatchSpan;
 use nerzoo::text::{Entity, Labels, Sentence};
@@ -54,7 +56,7 @@ fn no_family_is_overlooked() {
     }
 }
 
-fn encoder(transformer: TransformerConfig, layers: Layers, device: &Device) -> Encoder {
+fn encoder(transformer: TransformerConfig, layers: LayerPooling, device: &Device) -> Encoder {
     EncoderConfig {
         transformer,
         pooling: Pooling::Max,
@@ -85,8 +87,8 @@ fn pretrained_encoders() {
         let config = load::config(&folder).unwrap();
         for (device_name, device) in common::devices() {
             for (layers, output) in [
-                (Layers::Last, "last_hidden_state"),
-                (Layers::MeanOfLastFour, "mean_last_four"),
+                (LayerPooling::Last, "last_hidden_state"),
+                (LayerPooling::MeanOfLastFour, "mean_last_four"),
             ] {
                 let mut encoder = encoder(config.clone(), layers, &device);
                 load::weights(&mut encoder.transformer, &folder).unwrap();
@@ -109,16 +111,14 @@ fn check_encoder(
 ) {
     let expected = &fixture.json["sentences"][index];
     let batch = batch(pieces, &[sentence(&expected["words"])], 512);
-    let names: Vec<String> = batch
-        .ids
+    let names: Vec<String> = (batch.rows.ids)
         .iter()
-        .map(|id| pieces.name(*id as u32).unwrap())
+        .map(|id| pieces.piece(*id).unwrap())
         .collect();
     let expected_names: Vec<&str> = strings(&expected["pieces"]);
     assert_eq!(names, expected_names, "{what}");
-    let ids: Vec<i64> = batch.ids.iter().map(|id| *id as i64).collect();
     assert_eq!(
-        ids,
+        padded_ids(&batch),
         fixture.integers(&format!("{index}.input_ids")),
         "{what}"
     );
@@ -157,6 +157,12 @@ fn batch(pieces: &WordTokenizer, sentences: &[Sentence], window: usize) -> Piece
     )
 }
 
+/// Piece ids of a batch, all rows padded to the longest, as fixtures have them.
+fn padded_ids(batch: &PieceBatch) -> Vec<i64> {
+    let ids = batch.rows.padded_ids();
+    ids.into_iter().map(i64::from).collect()
+}
+
 #[test]
 fn bundling() {
     let Some(golden) = common::golden("bundling") else {
@@ -190,15 +196,14 @@ impl Bundling {
         let device = device.clone().autodiff();
         let pieces = WordTokenizer::from_folder(encoder_folder).unwrap();
         let config = load::config(encoder_folder).unwrap();
-        let mut encoder = encoder(no_dropout(config.clone()), Layers::Last, &device);
+        let mut encoder = encoder(no_dropout(config.clone()), LayerPooling::Last, &device);
         load::weights_from_bytes(&mut encoder.transformer, fixture.under("w.bert.")).unwrap();
         // The fixture numbers its types as listed; ours are sorted, so they are renamed to sort that way.
         let count = fixture.json["types"].as_array().unwrap().len();
         let labels = Labels::new((0..count).map(|index| format!("{index:03}")));
         let sentences = sentences(&fixture.json["sentences"]);
         let batch = batch(&pieces, &sentences, config.positions);
-        let ids: Vec<i64> = batch.ids.iter().map(|id| *id as i64).collect();
-        assert_eq!(ids, fixture.integers("in.ids"), "pieces");
+        assert_eq!(padded_ids(&batch), fixture.integers("in.ids"), "pieces");
         let states = encoder.valid().forward(&batch);
         let states = WordStates {
             words: Tensor::from_inner(states.words),
@@ -210,7 +215,7 @@ impl Bundling {
             let config = Config {
                 decoder,
                 dropout: 0.0,
-                ..Config::default()
+                ..Config::of(Preset::Paper)
             };
             let mut head = SeqNer::init(&config, encoder_width(fixture), &labels, &device);
             let weight = fixture.tensor::<2>("w.seq_ffn.weight", &device).transpose();
@@ -384,7 +389,7 @@ impl Bundling {
             &self.softmax
         };
         let alpha = fixture.json["alpha"].as_f64().unwrap();
-        let bundle = Bundle::from_parts(seq.clone(), self.span.clone(), alpha, Output::Span);
+        let bundle = Bundle::from_parts(seq.clone(), self.span.clone(), alpha, OutputHead::Span);
         let gold = (self.gold.clone(), self.span_gold.clone());
         let total = bundle.loss(&states, &gold).total;
         agree(
@@ -440,7 +445,8 @@ impl Bundling {
             .viterbi(emissions.clone(), &self.states.lengths);
         assert_eq!(best, tags(&fixture.json["viterbi_tags"]), "{what} Viterbi");
         let [_, words, kinds] = emissions.dims();
-        let argmax = nerzoo::nn::host::best(&floats(emissions), words, kinds, &self.states.lengths);
+        let argmax =
+            nerzoo::nn::host::argmax_words(&floats(emissions), words, kinds, &self.states.lengths);
         let chosen = if fixture.json["tagger"] == "crf" {
             best
         } else {
@@ -529,8 +535,8 @@ fn span_head(fixture: &Fixture, labels: &Labels, device: &Device) -> SpanNer {
         representation: serde_json::from_value(fixture.json["span_repr"].clone()).unwrap(),
         length_width: fixture.shape("w.len_emb.weight")[1],
         dropout: 0.0,
-        output: span_ner::Output::Flat,
-        ..Default::default()
+        output: span_ner::Nesting::Flat,
+        ..Settings::of(Preset::Paper)
     };
     let mut head = SpanNer::init(&config, encoder_width(fixture), labels, device);
     let weight = fixture.tensor::<2>("w.span_ffn.weight", device).transpose();

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use burn::tensor::{Device, Distribution, Tensor};
 use nerzoo::encoder::WordStates;
-use nerzoo::heads::Head;
 use nerzoo::heads::span_ner::{Config, SpanNer};
+use nerzoo::heads::{Head, Preset, Settings};
 use nerzoo::text::Labels;
 
 struct Counting;
@@ -40,7 +40,7 @@ fn peak(words: usize, longest: usize) -> usize {
     let labels = Labels::new(["protein", "DNA", "RNA", "cell_line", "cell_type"]);
     let config = Config {
         longest,
-        ..Config::default()
+        ..Config::of(Preset::Paper)
     };
     let head = SpanNer::init(&config, 384, &labels, &device);
     let states = WordStates {

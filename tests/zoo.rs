@@ -7,7 +7,7 @@ use std::path::Path;
 
 use burn::tensor::Device;
 use common::eight::{recipe, sentences, variants};
-use nerzoo::heads::Reading;
+use nerzoo::heads::Evidence;
 use nerzoo::model::tagger::Tagger;
 use nerzoo::recipe::Recipe;
 use nerzoo::registry::{self, Entry, HEADS};
@@ -101,7 +101,7 @@ fn overfits_and_keeps_what_it_learned() {
         );
         check_gold(entry, &together, what);
 
-        check_readings(finished.tagger.as_ref(), &texts, what);
+        check_evidence(finished.tagger.as_ref(), &texts, what);
         let loaded = registry::load(&out, device, &Default::default()).unwrap();
         assert_eq!(loaded.labels(), finished.tagger.labels(), "{what}");
         assert_close(
@@ -126,24 +126,34 @@ fn overfits_and_keeps_what_it_learned() {
 }
 
 /// Kinds of evidence taken one by one find together what "all" finds.
-fn check_readings(tagger: &dyn Tagger, texts: &[Sentence], what: &str) {
-    let readings = tagger.readings(texts).unwrap();
-    assert_eq!(readings.is_empty(), !what.contains("bopn"), "{what}");
-    let found = |reading: &Reading| -> BTreeSet<(usize, Entity)> {
-        let each = reading.mentions.iter().enumerate();
+fn check_evidence(tagger: &dyn Tagger, texts: &[Sentence], what: &str) {
+    let diagnosis = tagger.diagnose(texts).unwrap();
+    let mentions = tagger.tag(texts).unwrap();
+    assert_close(&diagnosis.mentions, &mentions, what);
+    // A bundle also reports the mentions of its other head.
+    let (heads, evidence): (Vec<Evidence>, Vec<Evidence>) = (diagnosis.evidence.into_iter())
+        .partition(|evidence| registry::find(&evidence.name).is_ok());
+    assert_eq!(
+        heads.len(),
+        usize::from(what.contains('+') || what.contains("bl_ner")),
+        "{what}"
+    );
+    assert_eq!(evidence.is_empty(), !what.contains("bopn"), "{what}");
+    let found = |source: &Evidence| -> BTreeSet<(usize, Entity)> {
+        let each = source.mentions.iter().enumerate();
         each.flat_map(|(index, list)| list.iter().map(move |m| (index, m.entity.clone())))
             .collect()
     };
     let whole = ["all", "rules", "votes"];
-    let parts = readings
+    let parts = evidence
         .iter()
-        .filter(|reading| !whole.contains(&reading.name.as_str()));
+        .filter(|source| !whole.contains(&source.name.as_str()));
     let parts: BTreeSet<(usize, Entity)> = parts.flat_map(found).collect();
-    for reading in &readings {
-        let found = found(reading);
-        match reading.name.as_str() {
+    for source in &evidence {
+        let found = found(source);
+        match source.name.as_str() {
             "all" => assert_eq!(found, parts, "{what}"),
-            _ => assert!(found.is_subset(&parts), "{what}: {}", reading.name),
+            _ => assert!(found.is_subset(&parts), "{what}: {}", source.name),
         }
     }
 }

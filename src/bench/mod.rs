@@ -1,26 +1,17 @@
-//! How fast a recipe trains and predicts: the run's own batches, warm-up excluded.
+//! The speed of training and prediction of a recipe, measured on its own batches after a warm-up.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Instant;
 
-use burn::data::dataloader::DataLoader;
-use burn::module::Module;
 use burn::tensor::Device;
-use burn::train::Learner;
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
-use crate::heads::Head;
-use crate::model::tagger::{ModelTagger, Tagger};
 use crate::process;
 use crate::recipe::Recipe;
+use crate::registry;
 use crate::text::{Entity, Sentence};
-use crate::train::batches::Loader;
-use crate::train::corpus::Corpus;
-use crate::train::optimizer::optimizer;
-use crate::train::run::Run;
-use crate::train::schedule::scheduler;
+use crate::train::{Corpus, Trainer};
 
 /// Steps before the clock starts.
 const WARM_UP: usize = 3;
@@ -39,7 +30,7 @@ pub struct Bench {
     pub words: Option<usize>,
 }
 
-/// What was measured.
+/// The result of a measurement.
 #[derive(Debug, Clone)]
 pub struct Measured {
     /// Sentences done.
@@ -48,9 +39,9 @@ pub struct Measured {
     pub steps: usize,
     /// Wall-clock seconds.
     pub seconds: f64,
-    /// Processor seconds of all threads.
+    /// CPU seconds of all threads.
     pub cpu_seconds: Option<f64>,
-    /// The most memory held, loading included.
+    /// Peak memory, loading included.
     pub peak_memory: Option<u64>,
 }
 
@@ -70,7 +61,7 @@ impl Measured {
     }
 }
 
-/// Wall and processor clock.
+/// Wall-clock and CPU time.
 struct Clock(Instant, Option<f64>);
 
 impl Clock {
@@ -91,23 +82,55 @@ impl Clock {
 }
 
 impl Bench {
-    fn prepare<H: Head>(&self) -> Result<Run<H>> {
-        let head = self.recipe.head_config()?;
+    /// Times training steps: forward, backward, clipping, update.
+    pub fn train(&self) -> Result<Measured> {
+        let mut trainer = self.trainer()?;
+        for _ in 0..WARM_UP {
+            trainer.step()?;
+        }
+        let clock = Clock::start();
+        let mut sentences = 0;
+        for _ in 0..self.steps {
+            sentences += trainer.step()?.sentences;
+        }
+        Ok(clock.stop(sentences, self.steps))
+    }
+
+    /// Times tagging: tokenizing, forward, decoding.
+    pub fn predict(&self) -> Result<Measured> {
+        let trainer = self.trainer()?;
+        let (tagger, corpus) = (trainer.tagger(), trainer.corpus());
+        let sentences = if corpus.test.is_empty() {
+            &corpus.train
+        } else {
+            &corpus.test
+        };
+        let batch = self.recipe.train.batch;
+        let wanted = self.steps * batch;
+        let many: Vec<_> = sentences.iter().cycle().take(wanted).cloned().collect();
+        tagger.tag(&many[..many.len().min(WARM_UP * batch)])?;
+        let clock = Clock::start();
+        tagger.tag(&many)?;
+        Ok(clock.stop(many.len(), self.steps))
+    }
+
+    fn trainer(&self) -> Result<Box<dyn Trainer>> {
         let mut corpus = Corpus::load(&self.recipe, &self.roots)?;
         if let Some(words) = self.words {
             let count = (WARM_UP + self.steps) * self.recipe.train.batch;
             corpus.train = of_length(&corpus.train, words, count)?;
             corpus.test = corpus.train.clone();
         }
-        Run::prepare(self.recipe.clone(), head, corpus)
+        let entry = registry::find(self.recipe.head_name())?;
+        (entry.trainer)(&self.recipe, corpus, &self.device)
     }
 }
 
-/// So many sentences of so many words each: the corpus's, put together and cut.
+/// `count` sentences of `words` words each, made by joining and cutting sentences of the corpus.
 fn of_length(sentences: &[Sentence], words: usize, count: usize) -> Result<Vec<Sentence>> {
     if words == 0 || sentences.iter().all(|sentence| sentence.words.is_empty()) {
         return Err(Error::Config(
-            "sentences of a length are made of words: give a length above 0 and a corpus that is not empty".into(),
+            "sentences of a given length are made from the corpus: the length must be above 0 and the corpus not empty".into(),
         ));
     }
     let mut source = sentences.iter().cycle();
@@ -130,65 +153,6 @@ fn of_length(sentences: &[Sentence], words: usize, count: usize) -> Result<Vec<S
         made.push(sentence);
     }
     Ok(made)
-}
-
-/// Times training steps: forward, backward, clipping, update.
-pub fn train<H: Head>(bench: &Bench) -> Result<Measured> {
-    let run = bench.prepare::<H>()?;
-    let settings = &run.recipe.train;
-    let loader = Loader::new(Arc::new(run.batcher(&run.corpus.train, settings.batch)));
-    let (optimizer, scale) = optimizer(settings);
-    let model = run.model(&bench.device.clone().autodiff())?;
-    let total = WARM_UP + bench.steps;
-    let mut learner = Learner::new(model, optimizer, scheduler(settings, total));
-    let mut clock = Clock::start();
-    let (mut steps, mut sentences) = (0, 0);
-    for epoch in 1.. {
-        loader.seek(epoch, 0);
-        for batch in loader.iter() {
-            if steps == total {
-                return Ok(clock.stop(sentences, bench.steps));
-            }
-            if steps == WARM_UP {
-                clock = Clock::start();
-                sentences = 0;
-            }
-            let Ok(batch) = batch else { continue };
-            sentences += batch.sentences.len();
-            let output = learner.train_step(batch);
-            let loss = output.item.unread.into_iter().collect();
-            scale.clip(&learner.model(), &output.grads, loss, settings.clip);
-            learner.lr_step();
-            learner.optimizer_step(output.grads);
-            steps += 1;
-        }
-    }
-    unreachable!("epochs go on until enough steps are done")
-}
-
-/// Times tagging: tokenizing, forward, decoding.
-pub fn predict<H: Head>(bench: &Bench) -> Result<Measured> {
-    let run = bench.prepare::<H>()?;
-    let model = run.model(&bench.device.clone().autodiff())?.valid();
-    let tagger = ModelTagger::new(
-        model,
-        run.pieces.clone(),
-        run.encoder.clone(),
-        run.corpus.labels.clone(),
-    );
-    let corpus = &run.corpus;
-    let sentences = if corpus.test.is_empty() {
-        &corpus.train
-    } else {
-        &corpus.test
-    };
-    let batch = run.recipe.train.batch;
-    let wanted = bench.steps * batch;
-    let many: Vec<_> = sentences.iter().cycle().take(wanted).cloned().collect();
-    tagger.tag(&many[..many.len().min(WARM_UP * batch)])?;
-    let clock = Clock::start();
-    tagger.tag(&many)?;
-    Ok(clock.stop(many.len(), bench.steps))
 }
 
 #[cfg(test)]

@@ -6,13 +6,13 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use super::Place;
-use super::reading::Reading;
-use crate::data::{self, datasets};
-use crate::error;
+use super::{CorpusArgs, DeviceArgs};
+use super::format::FormatArgs;
+use crate::data;
 use crate::eval::analysis::{self, Analysis};
 use crate::eval::predictions;
 use crate::files::write_atomic;
+use crate::recipe::set::Assignment;
 use crate::registry;
 use crate::text::{Mention, Sentence};
 
@@ -25,8 +25,7 @@ pub struct Analyse {
     /// Gold sentences: a file, or CORPUS:SPLIT such as wnut17:test.
     #[arg(long, value_name = "FILE")]
     gold: String,
-    /// A name and the model's folder, or a file that `predict` wrote for the gold sentences; a bundle's other head
-    /// is FOLDER:seq or FOLDER:span.
+    /// A name and a model folder, or a file that `predict` wrote for the gold sentences.
     #[arg(required = true, value_name = "NAME=MODEL_OR_PREDICTIONS")]
     models: Vec<String>,
     /// The model the others are compared with [default: the first].
@@ -45,9 +44,15 @@ pub struct Analyse {
     #[arg(long, default_value_t = 20)]
     worst: usize,
     #[command(flatten)]
-    reading: Reading,
+    format: FormatArgs,
+    /// Use another value for a setting of a model's head: NAME:head.KEY=VALUE for one model, such as
+    /// other:head.output=seq, or head.KEY=VALUE for all; may be repeated.
+    #[arg(long = "set", value_name = "[NAME:]head.KEY=VALUE")]
+    sets: Vec<String>,
     #[command(flatten)]
-    place: Place,
+    device: DeviceArgs,
+    #[command(flatten)]
+    corpora: CorpusArgs,
 }
 
 impl Analyse {
@@ -69,13 +74,18 @@ impl Analyse {
         }
         let train = self.sentences(&self.train)?;
         let gold = self.sentences(&self.gold)?;
-        let mut models = Vec::new();
+        let mut named: Vec<(&str, &Path)> = Vec::new();
         for model in &self.models {
             let Some((name, path)) = model.split_once('=') else {
                 bail!("{model}: write a name and a model, such as base=runs/base");
             };
+            named.push((name, Path::new(path)));
+        }
+        self.check_names(&named.iter().map(|(name, _)| *name).collect::<Vec<_>>())?;
+        let mut models = Vec::new();
+        for (name, path) in named {
             let found = self
-                .mentions(path, &gold)
+                .mentions(name, path, &gold)
                 .with_context(|| format!("model {name}"))?;
             models.push((name.to_string(), found));
         }
@@ -92,40 +102,52 @@ impl Analyse {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn sentences(&self, place: &str) -> Result<Vec<Sentence>> {
-        let path = Path::new(place);
-        if path.exists() {
-            let options = self.reading.options();
-            return Ok(data::read(path, &options)?);
-        }
-        let Some((corpus, split)) = place.split_once(':') else {
-            bail!(
-                "{place}: no such file; a named corpus is written CORPUS:SPLIT, such as wnut17:test"
-            );
-        };
-        let roots = datasets::roots(self.place.data.as_deref());
-        Ok(datasets::find(corpus, &roots)?.load(split)?)
+    fn sentences(&self, source: &str) -> Result<Vec<Sentence>> {
+        self.corpora
+            .sentences(source, None, &self.format.options())
     }
 
-    /// What a model finds, or what a file says it found.
-    fn mentions(&self, place: &str, gold: &[Sentence]) -> error::Result<Vec<Vec<Mention>>> {
-        let (path, head) = match place.rsplit_once(':') {
-            Some((path, head @ ("seq" | "span"))) => (Path::new(path), Some(head)),
-            _ => (Path::new(place), None),
-        };
+    /// The predictions of a model, or those in a file.
+    fn mentions(&self, name: &str, path: &Path, gold: &[Sentence]) -> Result<Vec<Vec<Mention>>> {
+        let overrides = self.overrides(name)?;
         if path.is_file() {
-            return predictions::read(path, gold);
+            if !overrides.is_empty() {
+                bail!("--set needs a model folder; {} holds predictions", path.display());
+            }
+            return Ok(predictions::read(path, gold)?);
         }
-        let device = self.place.on.device()?;
-        let knobs = head
-            .map(|head| ("output".to_string(), head.into()))
-            .into_iter()
-            .collect();
-        let tagger = registry::load(path, &device, &knobs)?;
+        let device = self.device.device()?;
+        let tagger = registry::load(path, &device, &overrides)?;
         let mut gold = gold.to_vec();
         data::link_context(&mut gold, tagger.context());
-        tagger.tag(&gold)
+        Ok(tagger.tag(&gold)?)
     }
+
+    /// The settings of one model.
+    fn overrides(&self, name: &str) -> Result<Vec<Assignment>> {
+        let own = self.sets.iter().filter_map(|set| match prefix(set) {
+            Some((model, set)) => (model == name).then_some(set),
+            None => Some(set.as_str()),
+        });
+        own.map(|set| Ok(Assignment::parse(set)?)).collect()
+    }
+
+    /// Fails when `--set` names a model that is not given.
+    fn check_names(&self, names: &[&str]) -> Result<()> {
+        for (name, _) in self.sets.iter().filter_map(|set| prefix(set)) {
+            if !names.contains(&name) {
+                bail!("--set {name}:...: there is no model {name}; given are {}", names.join(", "));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Splits `NAME:head.KEY=VALUE` into the model's name and the rest.
+fn prefix(set: &str) -> Option<(&str, &str)> {
+    let (key, _) = set.split_once('=').unwrap_or((set, ""));
+    let (name, _) = key.split_once(':')?;
+    Some((name, &set[name.len() + 1..]))
 }
 
 fn put(path: &Path, text: &str) -> Result<()> {

@@ -7,9 +7,8 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use super::{Place, print_json};
+use super::{CorpusArgs, DeviceArgs, print_json};
 use crate::bench::{self, Measured};
-use crate::data::datasets;
 use crate::files::write_atomic;
 use crate::plot::{Axis, LineStyle, Panel, Series, page};
 use crate::recipe::Recipe;
@@ -39,7 +38,9 @@ pub struct Bench {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: Place,
+    device: DeviceArgs,
+    #[command(flatten)]
+    corpora: CorpusArgs,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -53,18 +54,17 @@ enum What {
 impl Bench {
     /// Measures and prints.
     pub fn run(self) -> Result<ExitCode> {
-        let recipe = Recipe::read(&self.recipe, &self.sets)?;
-        let entry = registry::find(recipe.head_name())?;
+        let (recipe, _) = registry::resolve(Recipe::read(&self.recipe, &self.sets)?)?;
         let mut bench = bench::Bench {
             recipe,
-            roots: datasets::roots(self.place.data.as_deref()),
-            device: self.place.on.device()?,
+            roots: self.corpora.roots(),
+            device: self.device.device()?,
             steps: self.steps.max(1),
             words: None,
         };
         let measure = match self.what {
-            What::Train => entry.bench_train,
-            What::Predict => entry.bench_predict,
+            What::Train => bench::Bench::train,
+            What::Predict => bench::Bench::predict,
         };
         if !self.lengths.is_empty() {
             return self.over_lengths(|words| {

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 
 use super::print_json;
-use super::reading::Reading;
+use super::format::FormatArgs;
 use crate::data::{self, Format, TagScheme, check, datasets, split, stats, synthetic, write};
 use crate::error::Error;
 
@@ -47,7 +47,7 @@ struct Check {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reading: Reading,
+    format: FormatArgs,
 }
 
 #[derive(Debug, Args)]
@@ -59,7 +59,7 @@ struct Stats {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reading: Reading,
+    format: FormatArgs,
 }
 
 #[derive(Debug, Args)]
@@ -78,7 +78,7 @@ struct Convert {
     #[arg(long)]
     force: bool,
     #[command(flatten)]
-    reading: Reading,
+    format: FormatArgs,
 }
 
 #[derive(Debug, Args)]
@@ -103,7 +103,7 @@ struct Split {
     #[arg(long)]
     force: bool,
     #[command(flatten)]
-    reading: Reading,
+    format: FormatArgs,
 }
 
 #[derive(Debug, Args)]
@@ -155,7 +155,7 @@ impl Check {
             valid = verification.ok();
         }
         if !self.files.is_empty() {
-            let report = check::check(&self.files, &self.reading.options());
+            let report = check::check(&self.files, &self.format.options());
             if self.json {
                 print_json(&serde_json::to_value(&report)?)?
             } else {
@@ -173,7 +173,7 @@ impl Check {
 
 impl Stats {
     fn run(self) -> Result<ExitCode> {
-        let sentences = data::read_many(&self.files, &self.reading.options())?;
+        let sentences = data::read_many(&self.files, &self.format.options())?;
         let stats = stats::Stats::of(&sentences);
         if self.json {
             print_json(&serde_json::to_value(&stats)?)?
@@ -192,7 +192,7 @@ impl Convert {
                 self.to.display()
             );
         }
-        let sentences = data::read(&self.from, &self.reading.options())?;
+        let sentences = data::read(&self.from, &self.format.options())?;
         let summary = write::to_file(&self.to, &sentences, self.into, self.into_scheme)?;
         println!(
             "{}: {} sentences, {} entities as {}",
@@ -239,7 +239,7 @@ impl Split {
                 );
             }
         }
-        let sentences = data::read(&self.file, &self.reading.options())?;
+        let sentences = data::read(&self.file, &self.format.options())?;
         let parts = split::split(sentences, &shares, self.seed)?;
         std::fs::create_dir_all(&self.out).map_err(|source| Error::io(&self.out, source))?;
         for (name, part) in names.iter().zip(parts) {

@@ -9,6 +9,7 @@ use burn::train::Interrupter;
 use super::train::Train;
 use crate::eval::Counts;
 use crate::recipe::Recipe;
+use crate::recipe::set::key_and_values;
 use crate::registry;
 use crate::table::Table;
 
@@ -64,8 +65,7 @@ fn check(train: &Train, combinations: &[Combination]) -> Result<()> {
     let mut names = Vec::new();
     for combination in combinations {
         let sets = [&train.sets[..], &combination.sets].concat();
-        let recipe = Recipe::read(&train.recipe, &sets)?;
-        (registry::find(recipe.head_name())?.check)(&recipe)?;
+        registry::resolve(Recipe::read(&train.recipe, &sets)?)?;
         let name = name(&combination.sets, 0);
         if names.contains(&name) {
             bail!("two combinations would both be named {name}; give each value once");
@@ -82,13 +82,8 @@ fn product(grid: &[String]) -> Result<Vec<Combination>> {
         scores: Vec::new(),
     }];
     for axis in grid {
-        let Some((key, values)) = axis.split_once('=') else {
+        let Some((key, values)) = key_and_values(axis) else {
             bail!("--grid {axis}: write it as key=value,value, for example head.alpha=0.1,0.5");
-        };
-        let values: Vec<&str> = if values.starts_with('[') {
-            vec![values]
-        } else {
-            values.split(',').collect()
         };
         combinations = combinations
             .iter()

@@ -7,12 +7,12 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::Args;
 
-use super::reading::Reading;
+use super::format::FormatArgs;
 use crate::data::{self, stats::Stats};
 use crate::encoder::load;
 use crate::files::write_atomic;
 use crate::recipe::Recipe;
-use crate::registry;
+use crate::registry::{self, Entry};
 use crate::text::{Labels, Sentence};
 
 /// Arguments of `init`.
@@ -34,7 +34,7 @@ pub struct Init {
     #[arg(long, value_name = "ENCODER")]
     encoder: Option<String>,
     #[command(flatten)]
-    reading: Reading,
+    format: FormatArgs,
     /// Where to write the recipe; `-` is standard output.
     #[arg(long, default_value = "recipe.toml", value_name = "FILE")]
     out: PathBuf,
@@ -50,7 +50,7 @@ impl Init {
         if let Some(encoder) = &self.encoder {
             load::config(&load::find(encoder)?)?;
         }
-        let options = self.reading.options();
+        let options = self.format.options();
         let train = data::read_many(&self.train, &options)?;
         for path in self.dev.iter().chain(&self.test) {
             data::read(path, &options)?;
@@ -60,8 +60,8 @@ impl Init {
                 "the training files have no entities; `nerzoo data check` shows what was read from them"
             );
         }
-        let recipe = self.recipe(&train, entry.nested)?;
-        Recipe::parse(&recipe, "the new recipe", &[])?;
+        let recipe = self.recipe(&train, entry)?;
+        registry::resolve(Recipe::parse(&recipe, "the new recipe", &[])?)?;
         if self.out == Path::new("-") {
             print!("{recipe}");
             return Ok(ExitCode::SUCCESS);
@@ -81,13 +81,13 @@ impl Init {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn recipe(&self, train: &[Sentence], nested: bool) -> Result<String> {
+    fn recipe(&self, train: &[Sentence], entry: &Entry) -> Result<String> {
         let stats = Stats::of(train);
         let labels = Labels::of(train);
         let mut text = String::new();
         writeln!(
             text,
-            "# A recipe is a run: change what you like, or override with --set key=value."
+            "# A recipe describes a training run. Edit it, or override values with --set key=value."
         )?;
         writeln!(
             text,
@@ -101,20 +101,20 @@ impl Init {
         if stats.misaligned > 0 {
             writeln!(
                 text,
-                "# {} of them do not start and end on word borders; no model can find these.",
+                "# {} of them do not start and end at word boundaries; no model can find these.",
                 stats.misaligned
             )?;
         }
-        if stats.nested > 0 && !nested {
+        if stats.nested > 0 && !entry.nested {
             writeln!(
                 text,
-                "# {} entities nest. {} is flat: it learns the outermost ones only.",
+                "# {} entities are nested. {} is flat: it learns the outermost ones only.",
                 stats.nested, self.head
             )?;
         }
         writeln!(
             text,
-            "\n[data]\n# Paths are seen from the folder where nerzoo runs."
+            "\n[data]\n# Paths are relative to the folder in which nerzoo is started."
         )?;
         writeln!(text, "train = {}", paths(&self.train))?;
         if self.dev.is_empty() {
@@ -128,37 +128,31 @@ impl Init {
         if !self.test.is_empty() {
             writeln!(text, "test = {}", paths(&self.test))?;
         }
-        let options = toml::to_string(&self.reading.options())?;
+        let options = toml::to_string(&self.format.options())?;
         if !options.is_empty() {
             let options: Vec<&str> = options.lines().collect();
             writeln!(text, "options = {{ {} }}", options.join(", "))?;
         }
         self.encoder_part(&mut text, &stats)?;
-        writeln!(text, "\n[head]\nname = \"{}\"", self.head)?;
-        self.span_limit(&mut text, &stats)?;
+        self.head_part(&mut text, entry, &stats)?;
         self.train_part(&mut text, &stats)?;
         Ok(text)
     }
 
-    /// For heads that look at spans up to a length: the shortest limit that reaches nearly all entities.
-    fn span_limit(&self, text: &mut String, stats: &Stats) -> Result<()> {
-        match self.head.as_str() {
-            "span_ner" => {}
-            "bl_ner" => writeln!(text, "\n[head.span]")?,
-            _ => return Ok(()),
-        }
-        let mut reached = 0;
-        for (words, count) in &stats.lengths {
-            reached += count;
-            let share = 100.0 * reached as f64 / stats.entities.max(1) as f64;
-            if share >= 99.0 || *words == stats.longest_entity() {
-                writeln!(
-                    text,
-                    "# Entities of more words cannot be found: this limit reaches {share:.2} % of them."
-                )?;
-                writeln!(text, "longest = {words}")?;
-                break;
+    /// Suggestions of the head, those of a bundle's parts in tables of their own.
+    fn head_part(&self, text: &mut String, entry: &Entry, stats: &Stats) -> Result<()> {
+        writeln!(text, "\n[head]\nname = \"{}\"", self.head)?;
+        let mut suggestions = (entry.suggest)(stats);
+        // A key without a dot belongs to [head] itself and must come before the tables of the parts.
+        suggestions.sort_by_key(|suggestion| suggestion.setting.contains('.'));
+        let mut table = "";
+        for suggestion in &suggestions {
+            let (part, key) = suggestion.setting.rsplit_once('.').unwrap_or(("", &suggestion.setting));
+            if part != table {
+                writeln!(text, "\n[head.{part}]")?;
+                table = part;
             }
+            writeln!(text, "# {}\n{key} = {}", suggestion.reason, suggestion.value)?;
         }
         Ok(())
     }

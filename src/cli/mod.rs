@@ -5,24 +5,27 @@ mod bench;
 mod data;
 mod devices;
 mod evaluate;
+mod format;
 mod grid;
+mod heads;
 mod init;
 mod predict;
-mod reading;
 mod sweep;
 mod train;
 mod worker;
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use burn::tensor::Device;
 use clap::{Args, Parser, Subcommand};
 
+use crate::data::datasets;
 use crate::device;
 use crate::error::Error;
-use crate::model::folder::Knobs;
+use crate::recipe::set::Assignment;
+use crate::text::Sentence;
 
 /// A zoo of trainable named-entity-recognition models, flat and nested, on any device.
 #[derive(Debug, Parser)]
@@ -30,7 +33,7 @@ use crate::model::folder::Knobs;
 pub struct Cli {
     #[command(subcommand)]
     verb: Verb,
-    /// Say more about what happens (twice: even more); RUST_LOG sets it in detail.
+    /// Log more (twice: even more); RUST_LOG sets it in detail.
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
     verbose: u8,
 }
@@ -47,21 +50,23 @@ enum Verb {
     Analyse(analyse::Analyse),
     /// Find the entities in texts.
     Predict(predict::Predict),
-    /// Look at, check, convert, split and make corpora.
+    /// List the heads, or the settings of one.
+    Heads(heads::Heads),
+    /// Show, check, convert, split and make corpora.
     Data(data::Data),
     /// List the devices this machine and build have, and test them.
     Devices(devices::Devices),
     /// Measure the speed of training or prediction.
     Bench(bench::Bench),
-    /// Lend this machine's devices to training on another one.
+    /// Offer this machine's devices to training on another machine.
     Worker(worker::Worker),
 }
 
-/// Where things run.
+/// The device to run on.
 #[derive(Debug, Args)]
-struct On {
-    /// auto, cpu, ndarray, and in builds with the feature: vulkan[:n], wgpu[:n], cuda[:n], remote:HOST:PORT[/n].
-    /// Training takes several with commas between them. `nerzoo devices` lists what is there.
+struct DeviceArgs {
+    /// auto, cpu, and in builds with the feature: ndarray, vulkan[:n], wgpu[:n], cuda[:n], remote:HOST:PORT[/n].
+    /// Training takes several, separated by commas. `nerzoo devices` lists what is available.
     #[arg(
         long,
         env = "NERZOO_DEVICE",
@@ -74,7 +79,7 @@ struct On {
     token_file: Option<PathBuf>,
 }
 
-impl On {
+impl DeviceArgs {
     /// The one device.
     fn device(&self) -> crate::error::Result<Device> {
         if self.device.contains(',') {
@@ -99,57 +104,58 @@ impl On {
     }
 }
 
-/// Where things run and where corpora are.
+/// The folder of named corpora.
 #[derive(Debug, Args)]
-struct Place {
-    #[command(flatten)]
-    on: On,
-    /// A folder with corpora by name; looked in before NERZOO_DATA and ./datasets.
+struct CorpusArgs {
+    /// A folder with corpora by name; searched before NERZOO_DATA and ./datasets.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 }
 
-/// How a trained model answers.
-#[derive(Debug, Args)]
-struct Answer {
-    /// Which head of a bundle answers: seq or span [default: the one it was trained to].
-    #[arg(long, value_name = "HEAD", value_parser = ["seq", "span"])]
-    head: Option<String>,
-    /// How BOPN reads its grid: centre, rules, votes or all [default: as it was trained].
-    #[arg(long, value_name = "HOW", value_parser = ["centre", "rules", "votes", "all"])]
-    decode: Option<String>,
-    /// How many random spans DiffusionNER starts from [default: as it was trained].
-    #[arg(long, value_name = "K")]
-    spans: Option<usize>,
-    /// In how many steps DiffusionNER denoises them [default: as it was trained].
-    #[arg(long, value_name = "N")]
-    steps: Option<usize>,
-    /// The head's own threshold: the sum of three probabilities that a mention of DiffusionNER has to exceed, 0 to 3; the
-    /// score of one of Locate and Label, 0 to 1 [default: as it was trained].
-    #[arg(long, value_name = "SUM")]
-    phi: Option<f64>,
-}
+impl CorpusArgs {
+    /// The folders in which named corpora are searched.
+    fn roots(&self) -> Vec<PathBuf> {
+        datasets::roots(self.data.as_deref())
+    }
 
-impl Answer {
-    fn knobs(&self) -> Knobs {
-        let given = [("output", &self.head), ("decode", &self.decode)];
-        let mut knobs: Knobs = given
-            .into_iter()
-            .filter_map(|(name, value)| Some((name.to_string(), value.clone()?.into())))
-            .collect();
-        let numbers = [
-            ("spans", self.spans.map(Into::into)),
-            ("steps", self.steps.map(Into::into)),
-            ("threshold", self.phi.map(Into::into)),
-        ];
-        for (name, value) in numbers {
-            knobs.extend(value.map(|value| (name.to_string(), value)));
+    /// The sentences of a file or, as `CORPUS` or `CORPUS:SPLIT`, of a named corpus.
+    fn sentences(
+        &self,
+        source: &str,
+        split: Option<&str>,
+        options: &crate::data::Options,
+    ) -> anyhow::Result<Vec<Sentence>> {
+        let path = Path::new(source);
+        if path.exists() {
+            return Ok(crate::data::read(path, options)?);
         }
-        knobs
+        let (corpus, split) = match (source.split_once(':'), split) {
+            (Some((corpus, split)), _) => (corpus, split),
+            (None, Some(split)) if !source.contains(['/', '.']) => (source, split),
+            _ => anyhow::bail!(
+                "{source}: no such file; a named corpus is written CORPUS:SPLIT, such as wnut17:test"
+            ),
+        };
+        Ok(datasets::find(corpus, &self.roots())?.load(split)?)
     }
 }
 
-/// Runs the command and tells the shell how it went.
+/// Settings of a trained model.
+#[derive(Debug, Args)]
+struct ModelArgs {
+    /// Use another value for a setting of the model's head, such as head.threshold=0.6; may be repeated. `nerzoo heads
+    /// NAME` lists the settings that can change after training.
+    #[arg(long = "set", value_name = "head.KEY=VALUE")]
+    sets: Vec<String>,
+}
+
+impl ModelArgs {
+    fn overrides(&self) -> crate::error::Result<Vec<Assignment>> {
+        self.sets.iter().map(|set| Assignment::parse(set)).collect()
+    }
+}
+
+/// Runs the command and returns the exit code.
 pub fn run(cli: Cli) -> ExitCode {
     log_to_stderr(cli.verbose);
     let result = match cli.verb {
@@ -158,6 +164,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Verb::Evaluate(verb) => verb.run(),
         Verb::Analyse(verb) => verb.run(),
         Verb::Predict(verb) => verb.run(),
+        Verb::Heads(verb) => verb.run(),
         Verb::Data(verb) => verb.run(),
         Verb::Devices(verb) => verb.run(),
         Verb::Bench(verb) => verb.run(),
@@ -178,7 +185,7 @@ pub fn run(cli: Cli) -> ExitCode {
 fn log_to_stderr(verbose: u8) {
     use tracing_subscriber::EnvFilter;
     let level = match verbose {
-        // A worker that is gone is said once, by us.
+        // A lost worker is reported once, by us.
         0 => "warn,nerzoo=info,burn_remote=error,burn_communication=error",
         1 => "info,nerzoo=debug",
         _ => "debug",

@@ -10,8 +10,8 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
-use super::reading::Reading;
-use super::{Answer, On};
+use super::format::FormatArgs;
+use super::{DeviceArgs, ModelArgs};
 use crate::data::{self, Format, words};
 use crate::error::Error;
 use crate::model::tagger::Tagger;
@@ -24,40 +24,40 @@ const CHUNK: usize = 512;
 /// Arguments of `predict`.
 #[derive(Debug, Args)]
 pub struct Predict {
-    /// A model's folder, or a run's (its best checkpoint).
+    /// A model folder, or the folder of an unfinished run (its best checkpoint).
     #[arg(long, short)]
     model: PathBuf,
-    /// Texts, one a line; `.jsonl` with `text` or `tokens`; or a column file. `-` is standard input.
+    /// Texts, one per line; `.jsonl` with `text` or `tokens`; or a column file. `-` is standard input.
     #[arg(default_value = "-")]
     file: PathBuf,
     #[command(flatten)]
-    reading: Reading,
+    format: FormatArgs,
     /// Leave out mentions below this score.
     #[arg(long, default_value_t = 0.0, value_name = "SCORE")]
     threshold: f32,
     #[command(flatten)]
-    answer: Answer,
+    settings: ModelArgs,
     #[command(flatten)]
-    on: On,
+    device: DeviceArgs,
 }
 
-/// One line of input: a sentence, or why it is none.
+/// One line of input: a sentence, or why it could not be read.
 type Item = std::result::Result<Sentence, String>;
 
 impl Predict {
-    /// Tags everything; the exit code tells whether every line was understood.
+    /// Tags everything; fails when a line could not be read.
     pub fn run(self) -> Result<ExitCode> {
-        let device = self.on.device()?;
-        let tagger = registry::load(&self.model, &device, &self.answer.knobs())?;
+        let device = self.device.device()?;
+        let tagger = registry::load(&self.model, &device, &self.settings.overrides()?)?;
         let items = self.items(tagger.context())?;
         let bar = self.progress_bar();
         let mut out = BufWriter::new(std::io::stdout().lock());
         let (mut number, mut bad) = (0, 0);
         while let Ok(first) = items.recv() {
             let mut chunk = vec![first];
-            // Whatever is there already goes along; nobody waits for a full chunk.
+            // Takes the lines that are there already, without waiting for a full chunk.
             chunk.extend(items.try_iter().take(CHUNK - 1));
-            bad += self.answer(tagger.as_ref(), chunk, &mut number, &mut out)?;
+            bad += self.tag_chunk(tagger.as_ref(), chunk, &mut number, &mut out)?;
             out.flush()?;
             bar.set_position(number as u64);
         }
@@ -69,7 +69,7 @@ impl Predict {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn answer(
+    fn tag_chunk(
         &self,
         tagger: &dyn Tagger,
         chunk: Vec<Item>,
@@ -146,7 +146,7 @@ impl Predict {
                     Ok(_) => match std::str::from_utf8(&line) {
                         Ok(text) => {
                             let text = text.trim_end_matches(['\n', '\r']);
-                            // A byte-order mark is no part of the first text.
+                            // A byte-order mark is not part of the first text.
                             let text = if is_first {
                                 text.trim_start_matches('\u{feff}')
                             } else {
@@ -185,9 +185,9 @@ impl Predict {
             .file
             .extension()
             .map(|ending| ending.to_string_lossy().to_lowercase());
-        let format = match (self.reading.format, ending.as_deref()) {
+        let format = match (self.format.format, ending.as_deref()) {
             (Some(format), _) => format,
-            (None, _) if self.reading.of_columns() => Format::Columns,
+            (None, _) if self.format.has_column_options() => Format::Columns,
             (None, Some("jsonl" | "ndjson")) => Format::TextJsonl,
             (None, Some("txt")) => Format::PlainText,
             (None, _) if self.is_stdin() => Format::PlainText,
@@ -200,7 +200,7 @@ impl Predict {
     }
 
     fn whole_file(&self, context: usize) -> Result<Receiver<Item>> {
-        let options = self.reading.options();
+        let options = self.format.options();
         if self.is_stdin() {
             anyhow::bail!("this format is read from files only; save the input to one");
         }
@@ -213,7 +213,7 @@ impl Predict {
         Ok(receiver)
     }
 
-    /// A bar on standard error for files; a pipe or a terminal's input has no known end.
+    /// A progress bar on standard error for files; the end of a pipe or of terminal input is unknown.
     fn progress_bar(&self) -> ProgressBar {
         if self.is_stdin() || !std::io::stderr().is_terminal() {
             return ProgressBar::hidden();
@@ -237,7 +237,7 @@ fn parse_json(line: &str) -> Item {
         return Ok(words::sentence(text, Default::default()));
     };
     let tokens: Option<Vec<&str>> = tokens.iter().map(Value::as_str).collect();
-    let tokens = tokens.ok_or("`tokens` has something that is no string")?;
+    let tokens = tokens.ok_or("`tokens` has an element that is not a string")?;
     // Given both, the words are the tokens, and the offsets count in the text.
     match text {
         Some(text) => words::align(text, &tokens)

@@ -9,14 +9,14 @@ use anyhow::Result;
 use burn::train::Interrupter;
 use clap::Args;
 
-use super::{Place, grid};
-use crate::data::{datasets, words};
+use super::{CorpusArgs, DeviceArgs, grid};
+use crate::data::words;
 use crate::error::Error;
 use crate::process;
 use crate::recipe::Recipe;
 use crate::registry;
 use crate::text::{Mention, Sentence};
-use crate::train::launch::{Finished, Launch};
+use crate::train::{Finished, ProgressOutput, TrainOptions};
 use crate::train::progress::clock;
 
 /// Arguments of `train`.
@@ -27,26 +27,28 @@ pub struct Train {
     /// Change a value of the recipe, such as train.batch=16; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(super) sets: Vec<String>,
-    /// The run's folder [default: runs/<recipe>, or runs/<recipe>-2 and so on when that exists].
+    /// The run folder [default: runs/<recipe>, or runs/<recipe>-2 and so on when that exists].
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Train every combination of values, such as head.alpha=0.1,0.5; may be repeated. One folder a run.
+    /// Train every combination of values, such as head.alpha=0.1,0.5; may be repeated. One folder per run.
     #[arg(long, value_name = "KEY=VALUE,VALUE")]
     pub(super) grid: Vec<String>,
     /// Train with each of these seeds; scores are shown as mean and deviation.
     #[arg(long, value_delimiter = ',', value_name = "SEED,SEED")]
     pub(super) seeds: Vec<u64>,
-    /// Go on with the run in the folder from its newest whole checkpoint.
+    /// Continue the run in the folder from its newest intact checkpoint.
     #[arg(long)]
     pub(super) resume: bool,
-    /// Plain lines of progress even on a terminal.
+    /// Progress as plain lines even on a terminal.
     #[arg(long)]
     plain: bool,
     /// Write the final weights in half precision; the same as --set train.half=true.
     #[arg(long)]
     half: bool,
     #[command(flatten)]
-    place: Place,
+    device: DeviceArgs,
+    #[command(flatten)]
+    corpora: CorpusArgs,
 }
 
 impl Train {
@@ -90,20 +92,24 @@ impl Train {
     ) -> Result<Finished> {
         let mut recipe = Recipe::read(&self.recipe, sets)?;
         recipe.train.half |= self.half;
-        let entry = registry::find(recipe.head_name())?;
-        let launch = Launch {
+        let (recipe, entry) = registry::resolve(recipe)?;
+        let plain = self.plain || !std::io::stdout().is_terminal();
+        let options = TrainOptions {
             recipe,
             out: out.to_path_buf(),
             resume,
-            careful: self.place.on.device.contains("remote:"),
-            devices: self.place.on.devices()?,
-            roots: datasets::roots(self.place.data.as_deref()),
-            plain: self.plain || !std::io::stdout().is_terminal(),
-            silent: false,
+            checkpoint_first: self.device.device.contains("remote:"),
+            devices: self.device.devices()?,
+            roots: self.corpora.roots(),
+            output: if plain {
+                ProgressOutput::Lines
+            } else {
+                ProgressOutput::Terminal
+            },
             command: self.command(sets),
             interrupter: interrupter.clone(),
         };
-        Ok((entry.train)(&launch)?)
+        Ok((entry.train)(&options)?)
     }
 
     /// The folder asked for, or the first free (with `--resume`: the last used) of runs/<recipe>, runs/<recipe>-2...
@@ -144,7 +150,7 @@ impl Train {
 }
 
 /// Ctrl-C and SIGTERM end the run after the current step, with a checkpoint; a second one ends it at once. Some
-/// programs signal both the process and its group, so what follows within a second is the same request.
+/// programs signal both the process and its group, so a second signal within a second is ignored.
 fn stop_on_signals(interrupter: &Interrupter) -> Result<()> {
     let interrupter = interrupter.clone();
     let mut first: Option<Instant> = None;

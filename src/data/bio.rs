@@ -1,6 +1,6 @@
 //! Conversion between tags (`B-PER I-PER O`) and entities.
 
-pub use super::tag_scheme::TagScheme;
+use super::tag_scheme::TagScheme;
 use crate::text::{Entity, Span};
 
 /// How to handle tags that violate the scheme.
@@ -17,7 +17,7 @@ pub enum TagMode {
 pub struct TagProblem {
     /// Index of the word.
     pub index: usize,
-    /// What is wrong, and what to do about it.
+    /// Description of the problem, and a remedy.
     pub message: String,
     /// True when the text is not a tag, so that even lenient decoding fails.
     pub fatal: bool,
@@ -268,8 +268,8 @@ pub fn entities_to_tags(
     Ok(tags)
 }
 
-/// The mark of a word that is the first or last of its entity. `touches`: an entity of the same type ends directly before
-/// this one.
+/// The mark of a word of an entity. `first` and `last` tell whether it is the entity's first or last word; `touches`,
+/// whether an entity of the same type ends directly before this one.
 fn mark(scheme: TagScheme, first: bool, last: bool, touches: bool) -> char {
     match (scheme, first, last) {
         (TagScheme::Iob1, true, _) if touches => 'B',

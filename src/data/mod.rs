@@ -55,7 +55,7 @@ pub enum Severity {
 pub struct Problem {
     /// File, line and column.
     pub location: Location,
-    /// What is wrong, and what to do about it.
+    /// Description of the problem, and a remedy.
     pub message: String,
     /// Warning or error.
     pub severity: Severity,

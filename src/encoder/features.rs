@@ -1,54 +1,54 @@
-//! What a word's state can hold besides the transformer's: a frozen word vector, an embedding of its part of speech, and
-//! its characters read by a BiLSTM; a BiLSTM over all of it comes last. Any head can have any of these; the state is as
-//! wide as the transformer's in every case.
+//! Word features that can be joined with the transformer's states: a frozen word vector, an embedding of the part of
+//! speech, and a BiLSTM over the characters; with an optional BiLSTM over the words after them. The output is as wide as
+//! the transformer's states, so features work with every head.
 
 use burn::module::{Initializer, Module, Param};
 use burn::nn::{Dropout, DropoutConfig, Embedding, EmbeddingConfig, Linear, LinearConfig};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 
-use super::vocabulary::{CHARACTERS, FeatureBatch, Vocabulary};
+use super::vocabulary::{CHARACTERS, FeatureBatch, FeatureVocabulary};
 use crate::error::{Error, Result};
 use crate::nn::bilstm::BiLstm;
 use crate::nn::rows::select_rows;
 
-/// What the last BiLSTM reads.
+/// Input of the BiLSTM over the words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Over {
+pub enum LstmInput {
     /// The transformer's states and the features.
     #[default]
     All,
-    /// The features only; the transformer's states are joined with what comes out.
+    /// The features only; the transformer's states are joined with the BiLSTM's output.
     Features,
 }
 
-/// `[encoder.features]` of a recipe. All are off by default.
+/// `[encoder.features]` of a recipe: which word features to use. All are off by default.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FeatureChoice {
-    /// Frozen word vectors in the GloVe text format: a file, a folder or a name.
+    /// Frozen word vectors in the GloVe text format: a file, a folder, or a name to look up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub word_vectors: Option<String>,
-    /// Embed each word's part of speech, when the corpus has it.
+    /// Embed each word's part of speech, if the corpus has it.
     pub pos: bool,
-    /// Width of that embedding.
+    /// Width of the part-of-speech embedding.
     pub pos_width: usize,
-    /// Tags that occur less often in training are unknown ones.
+    /// Part-of-speech tags that occur less often in training are treated as unknown.
     pub pos_at_least: usize,
-    /// Read each word's characters with a BiLSTM; their mean counts.
+    /// Run a BiLSTM over each word's characters and take the mean of its states.
     pub characters: bool,
-    /// Width of what it makes of them, both directions together; a character's embedding has half of it.
+    /// Width of the character BiLSTM's states, both directions together; character embeddings are half as wide.
     pub character_width: usize,
-    /// Dropout on word vectors and on the embeddings of tags and characters.
+    /// Dropout on word vectors and on part-of-speech and character embeddings.
     pub dropout: f64,
-    /// A BiLSTM over the words. Without it a linear layer brings states and features together.
+    /// Run a BiLSTM over the words. Without it a linear layer combines states and features.
     pub lstm: bool,
-    /// Its layers.
+    /// Number of layers of the BiLSTM over the words.
     pub lstm_layers: usize,
-    /// `all` or `features`: what it reads.
-    pub lstm_over: Over,
-    /// Dropout between its layers.
+    /// Input of the BiLSTM over the words: `all` (states and features) or `features`.
+    pub lstm_over: LstmInput,
+    /// Dropout between the layers of the BiLSTM over the words.
     pub lstm_dropout: f64,
 }
 
@@ -64,59 +64,61 @@ impl Default for FeatureChoice {
             dropout: 0.0,
             lstm: false,
             lstm_layers: 1,
-            lstm_over: Over::All,
+            lstm_over: LstmInput::All,
             lstm_dropout: 0.0,
         }
     }
 }
 
 impl FeatureChoice {
-    /// True when any is wanted.
+    /// Whether any feature is on.
     pub fn any(&self) -> bool {
         self.word_vectors.is_some() || self.pos || self.characters || self.lstm
     }
 
-    /// Says what is wrong with the knobs.
+    /// Returns an error if a setting is out of range.
     pub fn check(&self) -> Result<()> {
         let fail = |problem: &str| Err(Error::Config(format!("[encoder.features] {problem}")));
         for dropout in [self.dropout, self.lstm_dropout] {
             if !(0.0..1.0).contains(&dropout) {
-                return fail("dropout and lstm_dropout lie from 0 to below 1");
+                return fail("dropout and lstm_dropout have to be at least 0 and less than 1");
             }
         }
         if self.characters && (self.character_width == 0 || !self.character_width.is_multiple_of(2))
         {
-            return fail("character_width is even, for two directions, and not 0");
+            return fail(
+                "character_width has to be an even number greater than 0: half of it for each direction",
+            );
         }
         if (self.pos && self.pos_width == 0) || (self.lstm && self.lstm_layers == 0) {
-            return fail("pos_width and lstm_layers are at least 1");
+            return fail("pos_width and lstm_layers have to be at least 1");
         }
-        if self.lstm_over == Over::Features && !self.lstm {
+        if self.lstm_over == LstmInput::Features && !self.lstm {
             return fail("lstm_over = \"features\" needs lstm = true");
         }
         Ok(())
     }
 }
 
-/// Everything that fixes the features of a model; saved with it.
+/// Sizes and vocabularies of a model's word features; saved with the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FeatureConfig {
-    /// What is known by name.
-    pub vocabulary: Vocabulary,
+    /// Words and tags that have a vector.
+    pub vocabulary: FeatureVocabulary,
     /// Width of the word vectors; 0 without them.
     pub vector_width: usize,
-    /// Width of the part of speech; 0 without it.
+    /// Width of the part-of-speech embedding; 0 without it.
     pub pos_width: usize,
-    /// Width of the characters; 0 without them.
+    /// Width of the character BiLSTM's states; 0 without it.
     pub character_width: usize,
-    /// Dropout on the three.
+    /// Dropout on word vectors and on part-of-speech and character embeddings.
     pub dropout: f64,
-    /// Layers of the BiLSTM; 0 without it.
+    /// Number of layers of the BiLSTM over the words; 0 without it.
     pub lstm_layers: usize,
-    /// What it reads.
-    pub lstm_over: Over,
-    /// Dropout between its layers.
+    /// Input of the BiLSTM over the words.
+    pub lstm_over: LstmInput,
+    /// Dropout between the layers of the BiLSTM over the words.
     pub lstm_dropout: f64,
 }
 
@@ -126,30 +128,30 @@ impl FeatureConfig {
         self.vector_width + self.pos_width + self.character_width
     }
 
-    /// Says what no model can have, given the transformer's width.
+    /// Returns an error if the features cannot be joined with a transformer of this width.
     pub fn check(&self, width: usize) -> Result<()> {
-        if self.lstm_over == Over::Features && self.width() == 0 {
+        if self.lstm_over == LstmInput::Features && self.width() == 0 {
             return Err(Error::Config(
-                "[encoder.features] lstm_over = \"features\" needs word_vectors, pos (and a corpus that has it) or \
-                 characters"
+                "[encoder.features] lstm_over = \"features\" needs a feature: word_vectors, pos (with a corpus that has \
+                 parts of speech) or characters"
                     .into(),
             ));
         }
         if self.lstm_layers > 0 && !width.is_multiple_of(2) {
             return Err(Error::Config(format!(
-                "[encoder.features] lstm halves the encoder's width, which is {width}: it has to be even"
+                "[encoder.features] lstm needs an encoder of even width, half for each direction; this one's is {width}"
             )));
         }
         Ok(())
     }
 
-    /// Features with fresh weights, for states of the transformer's width.
-    pub fn init(&self, width: usize, device: &Device) -> Features {
+    /// Creates the layers with random weights, for a transformer of this width.
+    pub fn init(&self, width: usize, device: &Device) -> WordFeatures {
         let joined = width + self.width();
-        // Each direction of the BiLSTM, and what its first layer reads.
+        // Width of the first layer's input, and of each direction.
         let (first, hidden) = match self.lstm_over {
-            Over::All => (joined, width / 2),
-            Over::Features => (self.width(), self.width()),
+            LstmInput::All => (joined, width / 2),
+            LstmInput::Features => (self.width(), self.width()),
         };
         let lstm = (0..self.lstm_layers)
             .map(|layer| {
@@ -159,21 +161,21 @@ impl FeatureConfig {
             .collect();
         let projected = match (self.lstm_layers, self.lstm_over) {
             (0, _) => Some(joined),
-            (_, Over::All) => None,
-            (_, Over::Features) => Some(width + 2 * hidden),
+            (_, LstmInput::All) => None,
+            (_, LstmInput::Features) => Some(width + 2 * hidden),
         };
-        let even = Initializer::Uniform { min: 0.0, max: 1.0 };
+        let uniform = Initializer::Uniform { min: 0.0, max: 1.0 };
         let rows = 1 + self.vocabulary.words.len();
-        Features {
+        WordFeatures {
             word_vectors: (self.vector_width > 0).then(|| {
-                let table: Param<Tensor<2>> = even.init([rows, self.vector_width], device);
+                let table: Param<Tensor<2>> = uniform.init([rows, self.vector_width], device);
                 table.set_require_grad(false)
             }),
             pos: (self.pos_width > 0).then(|| {
                 EmbeddingConfig::new(1 + self.vocabulary.tags.len(), self.pos_width).init(device)
             }),
             characters: (self.character_width > 0)
-                .then(|| Characters::new(self.character_width / 2, device)),
+                .then(|| CharacterLstm::new(self.character_width / 2, device)),
             lstm,
             projection: projected.map(|input| LinearConfig::new(input, width).init(device)),
             dropout: DropoutConfig::new(self.dropout).init(),
@@ -183,27 +185,27 @@ impl FeatureConfig {
     }
 }
 
-/// The layers of the features.
+/// Layers that join word features with the transformer's states.
 #[derive(Module, Debug)]
-pub struct Features {
-    /// A vector for each known word, the first for all others: [1 + words, vector width]. It is never trained.
+pub struct WordFeatures {
+    /// Frozen word vectors: `[1 + words, vector width]`. Row 0 is for words without a vector.
     pub word_vectors: Option<Param<Tensor<2>>>,
-    /// One row a tag, the first for unknown ones.
+    /// Part-of-speech embedding: `[1 + tags, pos width]`. Row 0 is for unknown tags.
     pub pos: Option<Embedding>,
-    /// Characters to a vector for their word.
-    pub characters: Option<Characters>,
-    /// Over the words of a sentence.
+    /// BiLSTM over the characters of a word.
+    pub characters: Option<CharacterLstm>,
+    /// Layers of the BiLSTM over the words of a sentence.
     pub lstm: Vec<BiLstm>,
-    /// Back to the transformer's width where the BiLSTM does not do it.
+    /// Projection to the transformer's width, if the BiLSTM's output has another width.
     pub projection: Option<Linear>,
     dropout: Dropout,
     lstm_dropout: Dropout,
     #[module(skip)]
-    over: Over,
+    over: LstmInput,
 }
 
-impl Features {
-    /// Puts vectors of the vocabulary's words into the table; the first row, for all others, stays.
+impl WordFeatures {
+    /// Sets the vectors of the vocabulary's words, `[words · vector width]`; row 0 stays as it is.
     pub fn set_vectors(&mut self, vectors: &[f32]) {
         if let Some(table) = self.word_vectors.take() {
             let [rows, width] = table.dims();
@@ -216,21 +218,28 @@ impl Features {
         }
     }
 
-    /// What the BiLSTM reads, or the linear layer: the transformer's states, then part of speech, word vector and
-    /// characters: [batch, words, width + features].
+    /// The transformer's states joined with part of speech, word vector and characters, in this order.
+    ///
+    /// # Shapes
+    /// - words: `[batch, words, width]`
+    /// - output: `[batch, words, width + features]`
     pub fn joined(&self, words: Tensor<3>, batch: &FeatureBatch) -> Tensor<3> {
         let mut parts = vec![words.clone()];
         parts.extend(self.parts(words.dims(), batch, &words.device()));
         Tensor::cat(parts, 2)
     }
 
-    /// The states of the words, as wide as they came: [batch, words, width].
+    /// Joins the transformer's states with the features and runs the BiLSTM or the projection. `lengths` holds the
+    /// number of words of each sentence.
+    ///
+    /// # Shapes
+    /// - words, output: `[batch, words, width]`
     pub fn forward(&self, words: Tensor<3>, batch: &FeatureBatch, lengths: &[usize]) -> Tensor<3> {
         let joined = match self.over {
-            Over::All => self.read(self.joined(words, batch), lengths),
-            Over::Features => {
+            LstmInput::All => self.run_lstm(self.joined(words, batch), lengths),
+            LstmInput::Features => {
                 let parts = self.parts(words.dims(), batch, &words.device());
-                let features = self.read(Tensor::cat(parts, 2), lengths);
+                let features = self.run_lstm(Tensor::cat(parts, 2), lengths);
                 Tensor::cat(vec![words, features], 2)
             }
         };
@@ -240,7 +249,8 @@ impl Features {
         }
     }
 
-    fn read(&self, mut input: Tensor<3>, lengths: &[usize]) -> Tensor<3> {
+    /// Runs the layers of the BiLSTM over the words.
+    fn run_lstm(&self, mut input: Tensor<3>, lengths: &[usize]) -> Tensor<3> {
         for (index, layer) in self.lstm.iter().enumerate() {
             if index > 0 {
                 input = self.lstm_dropout.forward(input);
@@ -250,6 +260,7 @@ impl Features {
         input
     }
 
+    /// The features of each word, each `[batch, words, width of the feature]`.
     fn parts(
         &self,
         [sentences, words, _]: [usize; 3],
@@ -279,16 +290,16 @@ impl Features {
     }
 }
 
-/// Characters to words.
+/// A BiLSTM over the characters of a word; its states are averaged.
 #[derive(Module, Debug)]
-pub struct Characters {
-    /// One row a character.
+pub struct CharacterLstm {
+    /// Character embedding: `[characters, width]`.
     pub embedding: Embedding,
-    /// Over the characters of a word.
+    /// The BiLSTM.
     pub lstm: BiLstm,
 }
 
-impl Characters {
+impl CharacterLstm {
     fn new(width: usize, device: &Device) -> Self {
         Self {
             embedding: EmbeddingConfig::new(CHARACTERS, width).init(device),
@@ -296,8 +307,10 @@ impl Characters {
         }
     }
 
-    /// A vector for each distinct word of a batch, the mean over its characters: [distinct, 2 · width]. A word that
-    /// occurs often is read once.
+    /// Mean state over the characters of each distinct word of a batch.
+    ///
+    /// # Shapes
+    /// - output: `[distinct, 2 · width]`
     fn forward(&self, batch: &FeatureBatch, dropout: &Dropout, device: &Device) -> Tensor<2> {
         let counts = &batch.character_counts;
         let distinct = counts.len();
@@ -306,9 +319,9 @@ impl Characters {
         let letters = Tensor::<1, Int>::from_ints(batch.characters.as_slice(), device);
         let rows = self.embedding.weight.val().select(0, letters);
         let rows = dropout.forward(rows).reshape([distinct, longest, width]);
-        let states = self.lstm.forward(rows, counts); // 0 past a word's end
-        let shares: Vec<f32> = counts.iter().map(|count| 1.0 / *count as f32).collect();
-        let shares = Tensor::<1>::from_floats(shares.as_slice(), device).reshape([distinct, 1]);
-        states.sum_dim(1).reshape([distinct, 2 * width]) * shares
+        let states = self.lstm.forward(rows, counts); // 0 past the end of a word
+        let scales: Vec<f32> = counts.iter().map(|count| 1.0 / *count as f32).collect();
+        let scales = Tensor::<1>::from_floats(scales.as_slice(), device).reshape([distinct, 1]);
+        states.sum_dim(1).reshape([distinct, 2 * width]) * scales
     }
 }

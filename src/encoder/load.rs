@@ -1,4 +1,4 @@
-//! Pretrained weights from the Hugging Face folder layout.
+//! Pretrained encoders from folders in the Hugging Face layout.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,11 @@ use burn::tensor::DType;
 use regex::Regex;
 use serde_json::Value;
 
-use super::transformer::{Activation, Family, Transformer, TransformerConfig};
+use super::family::parse_config;
+use super::transformer::{Transformer, TransformerConfig};
 use crate::error::{Error, Result};
 
-/// From the layouts' parameter names to ours, first to last.
+/// Replacements, in order, that turn the parameter names of all families into ours.
 const NAMES: &[(&str, &str)] = &[
     (r"LayerNorm\.gamma$", "LayerNorm.weight"),
     (r"LayerNorm\.beta$", "LayerNorm.bias"),
@@ -32,6 +33,7 @@ const NAMES: &[(&str, &str)] = &[
     (r"\.intermediate\.dense\.", ".feed_forward_inner."),
     (r"\.output\.dense\.", ".feed_forward_outer."),
     (r"\.output\.LayerNorm\.", ".feed_forward_norm."),
+    // DistilBERT's names.
     (r"\.attention\.q_lin\.", ".query."),
     (r"\.attention\.k_lin\.", ".key."),
     (r"\.attention\.v_lin\.", ".value."),
@@ -42,33 +44,26 @@ const NAMES: &[(&str, &str)] = &[
     (r"\.output_layer_norm\.", ".feed_forward_norm."),
 ];
 
-/// Parts of published checkpoints that belong to a pretraining task or hold no weights.
+/// Parameters of published checkpoints that belong to a task's head, or are no weights; they are ignored.
 const NOT_ENCODER: &str = r"^(pooler|cls|lm_head|(?:pre_)?classifier|discriminator_predictions|generator_predictions|generator_lm_head|vocab_transform|vocab_layer_norm|vocab_projector|qa_outputs|embeddings\.(?:position|token_type)_ids)(\.|$)";
 
-/// The folder of an encoder: a path, or a name whose last part is looked up in `NERZOO_ENCODERS`.
+/// Environment variable with the folders in which encoders and word vectors are looked up by name.
+const ROOTS: &str = "NERZOO_ENCODERS";
+
+/// Finds the folder of an encoder: a path, or a name whose last part is a folder in one of `NERZOO_ENCODERS`.
 pub fn find(name: &str) -> Result<PathBuf> {
-    let path = PathBuf::from(name);
-    if path.join("config.json").is_file() {
-        return Ok(path);
+    let folders = candidates(name);
+    if let Some(folder) = (folders.iter()).find(|folder| folder.join("config.json").is_file()) {
+        return Ok(folder.clone());
     }
-    let last = name
-        .trim_end_matches('/')
-        .rsplit('/')
-        .next()
-        .unwrap_or(name);
-    let roots = std::env::var_os("NERZOO_ENCODERS").unwrap_or_default();
-    for root in std::env::split_paths(&roots) {
-        let folder = root.join(last);
-        if folder.join("config.json").is_file() {
-            return Ok(folder);
-        }
-    }
+    let roots = std::env::var_os(ROOTS).unwrap_or_default();
+    let last = last_part(name);
     Err(Error::encoder(
-        path,
+        name,
         format!(
-            "no such folder with a config.json, and no folder {last:?} in NERZOO_ENCODERS ({}); \
-             download the model (config.json, model.safetensors, tokenizer.json) and give its folder, \
-             or set NERZOO_ENCODERS to the folder that holds it",
+            "there is no such folder with a config.json, and no folder {last:?} in NERZOO_ENCODERS ({}); \
+             download the model (config.json, model.safetensors, tokenizer.json) and set encoder.pretrained to its \
+             folder, or NERZOO_ENCODERS to the folder that contains it",
             if roots.is_empty() {
                 "not set".into()
             } else {
@@ -78,7 +73,20 @@ pub fn find(name: &str) -> Result<PathBuf> {
     ))
 }
 
-/// Reads a folder's `config.json`.
+/// Where a model of this name may be: the name as a path, then its last part in each folder of `NERZOO_ENCODERS`.
+pub(super) fn candidates(name: &str) -> Vec<PathBuf> {
+    let roots = std::env::var_os(ROOTS).unwrap_or_default();
+    let below = std::env::split_paths(&roots).map(|root| root.join(last_part(name)));
+    std::iter::once(PathBuf::from(name)).chain(below).collect()
+}
+
+/// The part of a name after its last slash: `sentence-transformers/all-MiniLM-L6-v2` is in a folder `all-MiniLM-L6-v2`.
+fn last_part(name: &str) -> &str {
+    let name = name.trim_end_matches('/');
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+/// Reads the sizes of a transformer from a folder's `config.json`.
 pub fn config(folder: &Path) -> Result<TransformerConfig> {
     let path = folder.join("config.json");
     let text = std::fs::read_to_string(&path).map_err(|source| Error::io(&path, source))?;
@@ -87,89 +95,7 @@ pub fn config(folder: &Path) -> Result<TransformerConfig> {
     parse_config(&json).map_err(|problem| Error::encoder(&path, problem))
 }
 
-fn parse_config(json: &Value) -> std::result::Result<TransformerConfig, String> {
-    let kind = json["model_type"].as_str().unwrap_or("bert");
-    let family = match kind {
-        "bert" => Family::Bert,
-        "roberta" | "xlm-roberta" | "camembert" => Family::Roberta,
-        "electra" => Family::Electra,
-        "distilbert" => Family::DistilBert,
-        other => {
-            return Err(format!(
-                "model_type {other:?} is not supported; bert, roberta, electra and distilbert are"
-            ));
-        }
-    };
-    if let Some(kind) = json["position_embedding_type"].as_str()
-        && kind != "absolute"
-    {
-        return Err(format!(
-            "position_embedding_type {kind:?} is not supported; only absolute is"
-        ));
-    }
-    let number = |names: &[&str]| {
-        names
-            .iter()
-            .find_map(|name| json[*name].as_u64())
-            .map(|value| value as usize)
-            .ok_or_else(|| format!("{} is missing", names[0]))
-    };
-    let share = |names: &[&str], default| {
-        names
-            .iter()
-            .find_map(|name| json[*name].as_f64())
-            .unwrap_or(default)
-    };
-    let activation = match json["hidden_act"]
-        .as_str()
-        .or(json["activation"].as_str())
-        .unwrap_or("gelu")
-    {
-        "gelu" => Activation::Gelu,
-        "gelu_new" | "gelu_pytorch_tanh" => Activation::GeluNew,
-        "relu" => Activation::Relu,
-        other => return Err(format!("activation {other:?} is not supported")),
-    };
-    let width = number(&["hidden_size", "dim"])?;
-    let config = TransformerConfig {
-        family,
-        vocabulary: number(&["vocab_size"])?,
-        embedding_width: number(&["embedding_size"]).unwrap_or(width),
-        width,
-        layers: number(&["num_hidden_layers", "n_layers"])?,
-        heads: number(&["num_attention_heads", "n_heads"])?,
-        feed_forward: number(&["intermediate_size", "hidden_dim"])?,
-        positions: number(&["max_position_embeddings"])?,
-        token_types: match family {
-            Family::DistilBert => 0,
-            _ => number(&["type_vocab_size"]).unwrap_or(2),
-        },
-        padding: number(&["pad_token_id"]).unwrap_or(match family {
-            Family::Roberta => 1,
-            _ => 0,
-        }),
-        norm_epsilon: share(&["layer_norm_eps"], 1e-12),
-        dropout: share(&["hidden_dropout_prob", "dropout"], 0.1),
-        attention_dropout: share(&["attention_probs_dropout_prob", "attention_dropout"], 0.1),
-        activation,
-    };
-    if !config.width.is_multiple_of(config.heads) {
-        return Err(format!(
-            "the width {} is not a multiple of the {} attention heads",
-            config.width, config.heads
-        ));
-    }
-    // The first and the last piece, and one of a word between them.
-    if config.window() < 3 {
-        return Err(format!(
-            "max_position_embeddings {} leaves no room for a word",
-            config.positions
-        ));
-    }
-    Ok(config)
-}
-
-/// Puts a folder's weights into a transformer of the same sizes.
+/// Loads a folder's weights into a transformer of the same sizes.
 pub fn weights(transformer: &mut Transformer, folder: &Path) -> Result<()> {
     let safetensors = folder.join("model.safetensors");
     let pytorch = folder.join("pytorch_model.bin");
@@ -180,18 +106,18 @@ pub fn weights(transformer: &mut Transformer, folder: &Path) -> Result<()> {
             &safetensors,
         )
     } else if pytorch.is_file() {
-        // By default this store closes gaps in numbers, and a missing layer would be filled by the next one.
+        // By default this store renumbers lists without gaps, so a missing layer would be replaced by the next one.
         let store = PytorchStore::from_file(&pytorch).map_indices_contiguous(false);
         apply(transformer, store, &pytorch)
     } else {
         Err(Error::encoder(
             folder,
-            "neither model.safetensors nor pytorch_model.bin is there; download one of them from the model's page",
+            "this folder has neither model.safetensors nor pytorch_model.bin; download one of them from the model's page",
         ))
     }
 }
 
-/// Puts weights with Hugging Face names, held in memory as safetensors, into a transformer.
+/// Loads weights with Hugging Face names from safetensors bytes into a transformer.
 pub fn weights_from_bytes(transformer: &mut Transformer, bytes: Vec<u8>) -> Result<()> {
     apply(
         transformer,
@@ -211,10 +137,10 @@ where
         .cloned()
         .collect();
     let (tensors, names) = remapper().remap(tensors);
-    // Burn keeps a file's precision; we compute in single precision whatever the file has.
+    // Burn keeps a file's precision; the transformer computes in single precision.
     let adapter = PyTorchToBurnAdapter.chain(FloatCastAdapter::to(DType::F32));
     let result = transformer.apply(tensors, None, Some(Box::new(adapter)), false);
-    judge(result, &names.into_iter().collect(), path)
+    check(result, &names.into_iter().collect(), path)
 }
 
 fn remapper() -> KeyRemapper {
@@ -227,9 +153,9 @@ fn remapper() -> KeyRemapper {
         })
 }
 
-/// Fails with a list when anything is missing, left over or of the wrong shape. `names` leads from our names to the
-/// file's.
-fn judge(result: ApplyResult, names: &HashMap<String, String>, path: &Path) -> Result<()> {
+/// Returns an error that lists parameters that are missing, not expected or of a wrong shape. `names` maps our names to
+/// those in the file.
+fn check(result: ApplyResult, names: &HashMap<String, String>, path: &Path) -> Result<()> {
     let not_encoder = Regex::new(NOT_ENCODER).expect("a valid pattern");
     let mut problems: Vec<String> = result.errors.iter().map(ToString::to_string).collect();
     problems.extend(

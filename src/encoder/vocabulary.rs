@@ -1,5 +1,5 @@
-//! What a batch's words are looked up in besides the pieces: words with a vector, parts of speech, characters. The
-//! numbers are made in the data loader's threads.
+//! Vocabularies of the word features (words with a vector, part-of-speech tags, characters), and the ids of a batch's
+//! words in them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,29 +7,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::Sentence;
 
-/// Rows of the character table: padding, the 100 printable ASCII characters, the end of a word, everything else.
+/// Number of rows of the character embedding: padding, the 100 printable ASCII characters, end of word, all others.
 pub const CHARACTERS: usize = 103;
 const WORD_END: i32 = 101;
 const OTHER_CHARACTER: i32 = 102;
 
-/// The order of the printable characters in the table.
+/// The printable characters in the order of their ids, from 1 on.
 const PRINTABLE: &str = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~ \t\n\r\x0b\x0c";
 
-/// Characters read of a word: one that is longer, such as a link, would make all others wait.
+/// Largest number of ids of a word: a very long word, such as a URL, would slow down the whole batch.
 const LONGEST: usize = 64;
 
-/// What is known by name; saved with the model. Number 0 is what is not.
+/// Words and tags that have a row in an embedding; saved with the model. Row 0 is for all others.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Vocabulary {
-    /// Lower-cased words with a vector, from number 1 on.
+pub struct FeatureVocabulary {
+    /// Lower-cased words with a vector; ids start at 1.
     #[serde(with = "joined")]
     pub words: Vec<String>,
-    /// Part-of-speech tags, from number 1 on.
+    /// Part-of-speech tags; ids start at 1.
     pub tags: Vec<String>,
 }
 
-/// Thousands of words as one text: no word of a vectors' file has a space in it.
+/// Writes thousands of words as one string: words in a file of word vectors contain no space.
 mod joined {
     use serde::{Deserialize, Deserializer, Serializer};
 
@@ -44,8 +44,8 @@ mod joined {
     }
 }
 
-impl Vocabulary {
-    /// The tags that occur at least so many times, in alphabetical order.
+impl FeatureVocabulary {
+    /// The tags that occur at least `at_least` times, in alphabetical order.
     pub fn tags(sentences: &[Sentence], at_least: usize) -> Vec<String> {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for tag in sentences
@@ -63,71 +63,68 @@ impl Vocabulary {
     }
 }
 
-/// The vocabulary, ready to look words up.
+/// Looks up the ids of words, tags and characters.
 #[derive(Debug)]
-pub struct Lookup {
+pub struct FeatureLookup {
     words: HashMap<String, i32>,
     tags: HashMap<String, i32>,
     has_characters: bool,
 }
 
-/// What is known of the words of a batch, padding words included.
+/// Ids of the words of a batch, padding words included. Lists of features that the encoder does not have are empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FeatureBatch {
-    /// The vector of each word: [batch · words].
+    /// Row of each word in the word vectors: `[batch · words]`.
     pub vectors: Vec<i32>,
-    /// The part of speech of each word: [batch · words].
+    /// Id of each word's part of speech: `[batch · words]`.
     pub tags: Vec<i32>,
-    /// Characters of each distinct word: [distinct · longest].
+    /// Character ids of each distinct word, padded to the longest: `[distinct · longest]`.
     pub characters: Vec<i32>,
-    /// How many characters each of these has, its end included.
+    /// Number of character ids of each distinct word, end of word included: `[distinct]`.
     pub character_counts: Vec<usize>,
-    /// Which of these each word is: [batch · words].
+    /// Index of each word among the distinct ones: `[batch · words]`.
     pub spellings: Vec<usize>,
 }
 
-impl Lookup {
-    /// A lookup of a vocabulary, with characters or without.
-    pub fn new(vocabulary: &Vocabulary, has_characters: bool) -> Self {
-        let numbered = |names: &[String]| {
-            let numbers = names.iter().cloned().zip(1..);
-            numbers.collect()
-        };
+impl FeatureLookup {
+    /// Creates a lookup for a vocabulary, with characters or without.
+    pub fn new(vocabulary: &FeatureVocabulary, has_characters: bool) -> Self {
+        let ids = |names: &[String]| names.iter().cloned().zip(1..).collect();
         Self {
-            words: numbered(&vocabulary.words),
-            tags: numbered(&vocabulary.tags),
+            words: ids(&vocabulary.words),
+            tags: ids(&vocabulary.tags),
             has_characters,
         }
     }
 
-    /// The numbers of a batch whose longest sentence has `words` words.
+    /// Ids of the words of a batch whose longest sentence has `words` words.
     pub fn batch(&self, sentences: &[&Sentence], words: usize) -> FeatureBatch {
         let mut batch = FeatureBatch::default();
-        let places = sentences.len() * words;
+        let total = sentences.len() * words;
         if !self.words.is_empty() {
-            batch.vectors = vec![0; places];
+            batch.vectors = vec![0; total];
         }
         if !self.tags.is_empty() {
-            batch.tags = vec![0; places];
+            batch.tags = vec![0; total];
         }
         let mut spellings: HashMap<&str, usize> = HashMap::new();
-        let mut distinct: Vec<Vec<i32>> = vec![vec![0]]; // that of padding words
+        let mut distinct: Vec<Vec<i32>> = vec![vec![0]]; // of padding words
         if self.has_characters {
-            batch.spellings = vec![0; places];
+            batch.spellings = vec![0; total];
         }
         for (index, sentence) in sentences.iter().enumerate() {
             for (position, word) in sentence.words.iter().enumerate() {
-                let place = index * words + position;
-                if let Some(vector) = batch.vectors.get_mut(place) {
+                let word_index = index * words + position;
+                if let Some(vector) = batch.vectors.get_mut(word_index) {
                     let known = self.words.get(&word.text.to_lowercase());
                     *vector = known.copied().unwrap_or(0);
                 }
-                if let Some(tag) = batch.tags.get_mut(place) {
+                if let Some(tag) = batch.tags.get_mut(word_index) {
                     let name = sentence.pos.as_ref().and_then(|tags| tags.get(position));
                     let known = name.and_then(|name| self.tags.get(name));
                     *tag = known.copied().unwrap_or(0);
                 }
-                if let Some(spelling) = batch.spellings.get_mut(place) {
+                if let Some(spelling) = batch.spellings.get_mut(word_index) {
                     *spelling = *spellings.entry(&word.text).or_insert_with(|| {
                         distinct.push(characters(&word.text));
                         distinct.len() - 1
@@ -147,18 +144,18 @@ impl Lookup {
     }
 }
 
-/// The characters of a word and its end.
+/// Ids of the characters of a word, with the end of the word.
 fn characters(word: &str) -> Vec<i32> {
-    let number = |letter: char| {
+    let id = |letter: char| {
         if letter.is_ascii() {
             PRINTABLE
                 .find(letter)
-                .map_or(OTHER_CHARACTER, |place| 1 + place as i32)
+                .map_or(OTHER_CHARACTER, |index| 1 + index as i32)
         } else {
             OTHER_CHARACTER
         }
     };
-    let letters = word.chars().take(LONGEST - 1).map(number);
+    let letters = word.chars().take(LONGEST - 1).map(id);
     letters.chain([WORD_END]).collect()
 }
 
@@ -167,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn characters_have_the_numbers_of_the_table() {
+    fn characters_have_fixed_ids() {
         assert_eq!(PRINTABLE.len(), 100);
         assert_eq!(characters("aZ09"), [11, 62, 1, 10, WORD_END]);
         assert_eq!(characters("!\x0cé\x01"), [63, 100, 102, 102, WORD_END]);
@@ -175,24 +172,25 @@ mod tests {
     }
 
     #[test]
-    fn words_tags_and_spellings_are_numbered() {
-        let vocabulary = Vocabulary {
+    fn words_tags_and_spellings_have_ids() {
+        let vocabulary = FeatureVocabulary {
             words: vec!["anna".into(), "sings".into()],
             tags: vec!["N".into()],
         };
         let text = serde_json::to_string(&vocabulary).unwrap();
-        let vocabulary: Vocabulary = serde_json::from_str(&text).unwrap();
+        let vocabulary: FeatureVocabulary = serde_json::from_str(&text).unwrap();
         let mut first = Sentence::from_words(["Anna", "likes", "Anna"]);
         first.pos = Some(["N", "V", "N"].map(String::from).to_vec());
         let second = Sentence::from_words(["sings"]);
-        let batch = Lookup::new(&vocabulary, true).batch(&[&first, &second], 3);
+        let batch = FeatureLookup::new(&vocabulary, true).batch(&[&first, &second], 3);
         assert_eq!(batch.vectors, [1, 0, 1, 2, 0, 0]);
         assert_eq!(batch.tags, [1, 0, 1, 0, 0, 0]);
         assert_eq!(batch.spellings, [1, 2, 1, 3, 0, 0]);
         assert_eq!(batch.character_counts, [1, 5, 6, 6]);
         assert_eq!(batch.characters.len(), 4 * 6);
-        let none = Lookup::new(&Vocabulary::default(), false).batch(&[&first, &second], 3);
+        let none =
+            FeatureLookup::new(&FeatureVocabulary::default(), false).batch(&[&first, &second], 3);
         assert_eq!(none, FeatureBatch::default());
-        assert_eq!(Vocabulary::tags(&[first], 2), ["N"]);
+        assert_eq!(FeatureVocabulary::tags(&[first], 2), ["N"]);
     }
 }

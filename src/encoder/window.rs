@@ -1,24 +1,24 @@
-//! Long texts: a sentence with more pieces than the encoder has positions is cut into overlapping windows of
-//! whole words, and every word is read from the window in which it has the most context.
+//! Windows over long sentences: a sentence with more pieces than the encoder has positions is cut into overlapping
+//! windows of whole words, and every word's state is taken from the window in which it has the most context.
 
 use std::ops::Range;
 
-/// A stretch of words encoded together.
+/// A range of words that are encoded together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Window {
-    /// The words it holds.
+    /// The words in this window.
     pub words: Range<usize>,
-    /// The words whose states are read from it; over all windows these cover each word exactly once.
+    /// The words whose states are taken from this window; every word belongs to exactly one.
     pub owned: Range<usize>,
 }
 
-/// Cuts a sentence whose words have `counts` pieces into windows of at most `limit` pieces, neighbours sharing
-/// about `overlap` pieces. A single word longer than the limit gets a window of its own.
+/// Cuts a sentence into windows of at most `limit` pieces; neighbouring windows share about `overlap` pieces. `counts`
+/// is the number of pieces of each word. A word with more pieces than the limit has a window of its own.
 pub fn windows(counts: &[usize], limit: usize, overlap: usize) -> Vec<Window> {
     let mut windows: Vec<Window> = Vec::new();
     let mut start = 0;
     loop {
-        let end = reach(counts, start, limit);
+        let end = window_end(counts, start, limit);
         windows.push(Window {
             words: start..end,
             owned: start..end,
@@ -26,19 +26,19 @@ pub fn windows(counts: &[usize], limit: usize, overlap: usize) -> Vec<Window> {
         if end >= counts.len() {
             break;
         }
-        // The next window must reach further than this one, or the overlap would stall the walk.
-        let mut next = step_back(counts, start, end, overlap.min(limit / 2));
-        while next < end && reach(counts, next, limit) <= end {
+        // The next window has to end after this one, or a large overlap would keep the loop from advancing.
+        let mut next = next_start(counts, start, end, overlap.min(limit / 2));
+        while next < end && window_end(counts, next, limit) <= end {
             next += 1;
         }
         start = next;
     }
-    share_overlaps(&mut windows);
+    split_overlaps(&mut windows);
     windows
 }
 
-/// One past the last word that fits when a window starts at `start`; always at least one word.
-fn reach(counts: &[usize], start: usize, limit: usize) -> usize {
+/// End (exclusive) of the window that starts at `start`; it has at least one word.
+fn window_end(counts: &[usize], start: usize, limit: usize) -> usize {
     let mut pieces = 0;
     let mut end = start;
     while end < counts.len() && (end == start || pieces + counts[end] <= limit) {
@@ -48,8 +48,8 @@ fn reach(counts: &[usize], start: usize, limit: usize) -> usize {
     end
 }
 
-/// The first word of the tail of `start..end` that has at most `overlap` pieces.
-fn step_back(counts: &[usize], start: usize, end: usize, overlap: usize) -> usize {
+/// Start of the longest tail of the window `start..end` that has at most `overlap` pieces.
+fn next_start(counts: &[usize], start: usize, end: usize, overlap: usize) -> usize {
     let mut pieces = 0;
     let mut next = end;
     while next > start + 1 && pieces + counts[next - 1] <= overlap {
@@ -59,8 +59,8 @@ fn step_back(counts: &[usize], start: usize, end: usize, overlap: usize) -> usiz
     next
 }
 
-/// Gives each half of an overlap to the window that sees more context around it.
-fn share_overlaps(windows: &mut [Window]) {
+/// Assigns each half of an overlap to the window that has more context around it.
+fn split_overlaps(windows: &mut [Window]) {
     for index in 1..windows.len() {
         let from = windows[index].words.start;
         let to = windows[index - 1].words.end;
@@ -89,7 +89,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_word_is_owned_once(
+        fn every_word_belongs_to_one_window(
             counts in prop::collection::vec(1usize..9, 0..80),
             limit in 1usize..30,
             overlap in 0usize..20,

@@ -5,8 +5,8 @@
 
 pub mod analysis;
 mod counts;
+pub mod evidence;
 pub mod predictions;
-pub mod readings;
 mod report;
 pub mod threshold;
 

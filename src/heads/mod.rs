@@ -1,71 +1,72 @@
-//! One folder per paper. A head turns word states into a loss and into mentions; it knows nothing of files.
+//! The trait [`Head`] and one folder per paper. A head computes losses and mentions from word states; it knows no files
+//! and no training loop.
 
 pub mod bopn;
 pub mod bundle;
+pub mod diagnosis;
 pub mod diffusion_ner;
+pub mod import;
 pub mod locate_label;
-pub mod preset;
 pub mod seq_ner;
+pub mod settings;
 pub mod span_ner;
 
 use std::fmt::Debug;
 
 use burn::module::{Module, ModuleDisplay};
 use burn::tensor::{Device, Tensor};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde_json::Value;
 
+pub use diagnosis::{Count, Detail, Diagnosis, Evidence, add_counts};
+pub use import::Imported;
+pub use settings::{Preset, Settings};
+
+use crate::data::stats::Stats;
 use crate::encoder::WordStates;
 use crate::error::{Error, Result};
-use crate::text::{Labels, Mention, Sentence, Span};
+use crate::text::{Labels, Mention, Sentence};
 
-/// A model on top of an encoder, as one paper describes it.
+/// The part of a model that one paper describes: from the encoder's word states to a loss and to mentions.
 pub trait Head: Module + ModuleDisplay + Debug + Send + Sync + 'static {
-    /// Every knob; the default is the paper's.
-    type Config: Serialize + DeserializeOwned + Default + Clone + Debug + Send + Sync + 'static;
+    /// The settings under `[head]` in a recipe.
+    type Config: Settings;
 
-    /// Targets of a batch as plain data.
+    /// Training targets of a batch, as plain data.
     type Gold: Clone + Debug + Send + 'static;
 
     /// Its name in recipes.
     fn name() -> String;
 
-    /// Says what is wrong with knobs that no model can have.
-    fn check(_config: &Self::Config) -> Result<()> {
-        Ok(())
-    }
-
-    /// Says why the head cannot stand on an encoder of this width.
+    /// Fails with an explanation if the head cannot be used with an encoder of this width.
     fn fits(_config: &Self::Config, _width: usize) -> Result<()> {
         Ok(())
     }
 
-    /// A head with fresh weights for states of this width.
+    /// A head with newly initialised weights, for word states of this width.
     fn init(config: &Self::Config, width: usize, labels: &Labels, device: &Device) -> Self;
 
-    /// How many vectors of its own the head wants encoded with every sentence. They take room from the words:
-    /// windows are shorter by as many pieces.
+    /// The number of prompt vectors that the head adds to every sentence. They take up input length: windows are
+    /// shorter by as many pieces.
     fn prompts(_config: &Self::Config, _labels: &Labels) -> usize {
         0
     }
 
-    /// These vectors, learned in the space of the encoder's embeddings: [prompts, width]. They stand before the
-    /// first piece of every row; their states come back as `WordStates::prompts`.
+    /// The prompt vectors, learned in the space of the encoder's embeddings: [prompts, width]. They are inserted before
+    /// the first piece of every row; their states are returned as `WordStates::prompts`.
     fn prompt(&self) -> Option<Tensor<2>> {
         None
     }
 
-    /// True when its mentions may nest or overlap. A flat head learns, and is scored on, the outermost
-    /// entities.
+    /// True if its mentions may nest or overlap. A flat head learns, and is scored on, the outermost entities.
     fn nested(&self) -> bool;
 
-    /// True when it, or a part of it, learns the outermost entities only.
+    /// True if the head, or a part of it, learns the outermost entities only.
     fn has_flat_part(&self) -> bool {
         !self.nested()
     }
 
-    /// What the loss compares with. Runs in the data loader's threads; `seed` feeds whatever is drawn at
-    /// random, so that the same step of the same run always draws the same.
+    /// The training targets of a batch. Runs in the data loader's threads; all random choices follow from `seed`, so
+    /// that the same step of the same run always makes the same ones.
     fn gold(
         config: &Self::Config,
         labels: &Labels,
@@ -76,69 +77,43 @@ pub trait Head: Module + ModuleDisplay + Debug + Send + Sync + 'static {
     /// The loss of a batch.
     fn loss(&self, states: &WordStates, gold: &Self::Gold) -> Losses;
 
-    /// The mentions of each sentence, in order of their spans.
+    /// The mentions of each sentence, in the order of their spans.
     fn decode(&self, states: &WordStates) -> Vec<Vec<Mention>>;
 
-    /// What each kind of evidence by itself would have found, for heads that have several.
-    fn readings(&self, _states: &WordStates) -> Vec<Reading> {
+    /// The mentions of each sentence together with everything else the head can report about them.
+    fn diagnose(&self, states: &WordStates, _detail: Detail) -> Diagnosis {
+        Diagnosis::of(self.decode(states))
+    }
+
+    /// Settings that suit a corpus better than the defaults, for the recipe that `nerzoo init` writes.
+    fn suggest(_corpus: &Stats) -> Vec<Suggestion> {
         Vec::new()
     }
 
-    /// What a bundle's other head would have said, for its score in validation.
-    fn decode_other(&self, _states: &WordStates) -> Option<bundle::Other> {
-        None
-    }
-
-    /// What the head has to say about all it decoded since it was last asked, for the log of validation.
-    fn note(&self) -> Option<String> {
-        None
-    }
-}
-
-/// What one kind of a head's evidence finds by itself.
-#[derive(Debug, Clone)]
-pub struct Reading {
-    /// Its name in tables.
-    pub name: String,
-    /// How far the borders of a span that speaks lie from those of the entity it speaks of. Where such a span would
-    /// leave the sentence or be empty, this evidence cannot exist.
-    pub apart: [i32; 2],
-    /// Its mentions, sentence by sentence.
-    pub mentions: Vec<Vec<Mention>>,
-}
-
-impl Reading {
-    /// Whether a sentence of `words` words has room for this evidence of an entity.
-    pub fn reaches(&self, span: Span, words: usize) -> bool {
-        let start = span.start as i32 + self.apart[0];
-        let end = span.end as i32 + self.apart[1];
-        0 <= start && start < end && end <= words as i32
-    }
-}
-
-/// Fails unless a knob that is a probability lies in 0..1.
-pub(crate) fn probability(knob: &str, value: f64) -> Result<()> {
-    if (0.0..1.0).contains(&value) {
-        Ok(())
-    } else {
+    /// Converts weights of the authors' program, given as the bytes of a safetensors file, to our names and layout.
+    fn import(_weights: &[u8]) -> Result<Imported> {
         Err(Error::Config(format!(
-            "[head] {knob} = {value}: it lies from 0 to below 1"
+            "no import of weights is known for {}",
+            Self::name()
         )))
     }
 }
 
-/// Fails unless a knob that counts is at least 1.
-pub(crate) fn at_least_one(knob: &str, value: usize) -> Result<()> {
-    match value {
-        0 => Err(Error::Config(format!("[head] {knob} must be at least 1"))),
-        _ => Ok(()),
-    }
+/// A setting that suits a corpus better than the default.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Suggestion {
+    /// The key under `[head]`; dotted for a part of a bundle.
+    pub setting: String,
+    /// The suggested value.
+    pub value: Value,
+    /// Why, in one sentence.
+    pub reason: String,
 }
 
 /// The terms of a loss by name, and their weighted total.
 #[derive(Debug, Clone)]
 pub struct Losses {
-    /// What the optimiser minimises.
+    /// The value to minimise.
     pub total: Tensor<1>,
     /// Unweighted terms, for the curves.
     pub terms: Vec<(&'static str, Tensor<1>)>,
@@ -151,5 +126,43 @@ impl Losses {
             total: value.clone(),
             terms: vec![(name, value)],
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::settings::describe;
+    use super::*;
+
+    fn check_descriptions<H: Head>() {
+        let settings = describe::<H::Config>();
+        assert!(settings.iter().any(|setting| setting.at_inference));
+        for setting in settings {
+            let what = format!("{} {}", H::name(), setting.name);
+            let length = setting.doc.chars().count();
+            assert!((1..=120).contains(&length), "{what}: {}", setting.doc);
+            assert_eq!(setting.defaults.len(), H::Config::presets().len(), "{what}");
+            let is_given = |(_, value): &(Preset, serde_json::Value)| !value.is_null();
+            assert!(setting.defaults.iter().all(is_given), "{what}");
+        }
+        for preset in H::Config::presets() {
+            H::Config::of(*preset).check().unwrap();
+        }
+    }
+
+    #[test]
+    fn every_setting_is_described_in_one_line() {
+        check_descriptions::<seq_ner::SeqNer>();
+        check_descriptions::<span_ner::SpanNer>();
+        check_descriptions::<bopn::Bopn>();
+        check_descriptions::<locate_label::LocateLabel>();
+        check_descriptions::<diffusion_ner::DiffusionNer>();
+        check_descriptions::<bundle::Bundle<seq_ner::SeqNer, bopn::Bopn>>();
+    }
+
+    #[test]
+    fn heads_without_an_import_refuse_by_name() {
+        let problem = seq_ner::SeqNer::import(&[]).unwrap_err().to_string();
+        assert!(problem.contains("seq_ner"), "{problem}");
     }
 }

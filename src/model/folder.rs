@@ -1,7 +1,7 @@
-//! A trained model as a folder.
+//! The model folder: a trained model as files.
 //!
 //! `config.json` (head, labels, encoder sizes), `model.safetensors`, `tokenizer.json`, `recipe.toml` (every default
-//! written out), `metrics.json`, `README.md` (the card) and `manifest.json` (hashes of the others).
+//! written out), `metrics.json`, `README.md` (the model card) and `manifest.json` (hashes of the others).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,24 +11,24 @@ use burn::module::Module;
 use burn::store::{FloatCastAdapter, ModuleRecord, ModuleSnapshot, SafetensorsStore};
 use burn::tensor::{DType, Device};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::manifest;
 use super::recognizer::Recognizer;
 use super::tagger::ModelTagger;
 use crate::encoder::EncoderConfig;
-use crate::encoder::pieces::WordTokenizer;
-use crate::error::{Error, Result};
+use crate::encoder::tokenizer::WordTokenizer;
+use crate::error::{Error, Result, nearest};
 use crate::heads::Head;
+use crate::heads::settings::{self, Setting};
+use crate::recipe::set::Assignment;
 use crate::text::Labels;
-use crate::train::checkpoints::Checkpoints;
-
-/// Knobs of a head to use instead of those it was trained with.
-pub type Knobs = serde_json::Map<String, Value>;
 
 /// The version of the folder format this program writes.
 pub const VERSION: u32 = 1;
-/// The files of a bundle but the manifest.
+/// Prefix of the temporary folder a model is written to first.
+pub const TEMPORARY: &str = ".model-";
+/// The files of a model folder except the manifest.
 pub const FILES: [&str; 6] = [
     "config.json",
     "model.safetensors",
@@ -38,17 +38,18 @@ pub const FILES: [&str; 6] = [
     "README.md",
 ];
 
-/// `config.json`: what is needed to build the model before its weights are read.
+/// `config.json`: everything needed to build the model before its weights are loaded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Config {
+pub struct ModelConfig {
     /// Version of the folder format.
-    pub bundle_version: u32,
+    #[serde(alias = "bundle_version")]
+    pub format_version: u32,
     /// Version of the program that wrote it.
     pub nerzoo: String,
     /// The head's name.
     pub head: String,
-    /// The head's knobs.
+    /// The head's settings.
     pub head_config: Value,
     /// The entity types.
     pub labels: Labels,
@@ -56,14 +57,14 @@ pub struct Config {
     pub encoder: EncoderConfig,
 }
 
-impl Config {
+impl ModelConfig {
     /// Describes a model.
     pub fn new<H: Head>(head: &H::Config, labels: &Labels, encoder: &EncoderConfig) -> Self {
         Self {
-            bundle_version: VERSION,
+            format_version: VERSION,
             nerzoo: env!("CARGO_PKG_VERSION").into(),
             head: H::name(),
-            head_config: serde_json::to_value(head).expect("knobs are plain data"),
+            head_config: serde_json::to_value(head).expect("settings are plain data"),
             labels: labels.clone(),
             encoder: encoder.clone(),
         }
@@ -81,53 +82,117 @@ impl Config {
         let config: Self = serde_json::from_str(&text).map_err(|problem| {
             Error::model_folder(&path, format!("not a nerzoo model's config: {problem}"))
         })?;
-        if config.bundle_version > VERSION {
+        if config.format_version > VERSION {
             return Err(Error::model_folder(
                 &path,
                 format!(
                     "written in format {} by nerzoo {}; this program reads up to {VERSION}, update it",
-                    config.bundle_version, config.nerzoo
+                    config.format_version, config.nerzoo
                 ),
             ));
         }
         Ok(config)
     }
 
-    /// The head's knobs.
+    /// The head's settings.
     pub fn head_config<H: Head>(&self, folder: &Path) -> Result<H::Config> {
-        serde_json::from_value(self.head_config.clone()).map_err(|problem| {
+        let given = match &self.head_config {
+            Value::Object(given) => given.clone(),
+            _ => Map::new(),
+        };
+        settings::read(given).map_err(|problem| {
             Error::model_folder(
                 folder.join("config.json"),
                 format!("head_config: {problem}"),
             )
         })
     }
+
+    /// Replaces settings that may change after training; `known` are all settings of the head.
+    fn apply(&mut self, overrides: &[Assignment], known: &[Setting]) -> Result<()> {
+        for Assignment { key, value } in overrides {
+            let name = changeable(key, known, &self.head)?;
+            let value = serde_json::to_value(value)
+                .map_err(|problem| Error::Config(format!("--set {key}: {problem}")))?;
+            let pointer = format!("/{}", name.replace('.', "/"));
+            match self.head_config.pointer_mut(&pointer) {
+                Some(setting) => *setting = value,
+                // Written by an older program, which did not know the setting.
+                None => insert(&mut self.head_config, name, value),
+            }
+        }
+        Ok(())
+    }
 }
 
-/// Everything that goes into a bundle.
+/// The name under `[head]` of a setting that may change after training.
+fn changeable<'a>(key: &'a str, known: &[Setting], head: &str) -> Result<&'a str> {
+    let allowed = || {
+        let names: Vec<String> = (known.iter().filter(|setting| setting.at_inference))
+            .map(|setting| format!("head.{}", setting.name))
+            .collect();
+        if names.is_empty() {
+            format!("{head} has none")
+        } else {
+            names.join(", ")
+        }
+    };
+    let Some(name) = key.strip_prefix("head.") else {
+        return Err(Error::Config(format!(
+            "--set {key}: cannot change after training. Settings of a trained {head} that can: {}",
+            allowed()
+        )));
+    };
+    match known.iter().find(|setting| setting.name == name) {
+        Some(setting) if setting.at_inference => Ok(name),
+        Some(_) => Err(Error::Config(format!(
+            "--set {key}: {head} was trained with this setting and it cannot change afterwards. Settings that can: {}",
+            allowed()
+        ))),
+        None => {
+            let near = nearest(name, known.iter().map(|setting| setting.name.as_str()));
+            let hint = near.map_or(String::new(), |near| format!("; did you mean head.{near}?"));
+            Err(Error::Config(format!(
+                "--set {key}: {head} has no such setting{hint} Settings that can change after training: {}",
+                allowed()
+            )))
+        }
+    }
+}
+
+fn insert(config: &mut Value, name: &str, value: Value) {
+    let (parents, last) = name.rsplit_once('.').unwrap_or(("", name));
+    let mut inner = config;
+    for part in parents.split('.').filter(|part| !part.is_empty()) {
+        inner = &mut inner[part];
+    }
+    inner[last] = value;
+}
+
+/// Everything that is written into a model folder.
 pub struct ModelFiles<'a, H: Head> {
     /// The model.
     pub model: &'a Recognizer<H>,
-    /// Its description.
-    pub config: Config,
+    /// Its `config.json`.
+    pub config: ModelConfig,
     /// Its tokenizer.
     pub pieces: &'a WordTokenizer,
-    /// The run's recipe as TOML.
+    /// The recipe as TOML.
     pub recipe: String,
-    /// What was measured.
+    /// Scores, for `metrics.json`.
     pub metrics: Value,
-    /// The card.
+    /// The model card.
     pub card: String,
-    /// Weights in half precision.
+    /// Write the weights in half precision.
     pub half: bool,
 }
 
-/// Writes a bundle into `folder`, beside whatever else is there: first in a temporary folder, checked by reading
-/// it back, then moved, the manifest last.
-pub fn write<H: Head>(folder: &Path, contents: &ModelFiles<'_, H>) -> Result<()> {
+/// Writes a model into `folder`, beside whatever else is there: first into a temporary folder, which is checked by
+/// loading it, then moved, the manifest last.
+pub fn write<H: Head>(folder: &Path, files: &ModelFiles<'_, H>) -> Result<()> {
     fs::create_dir_all(folder).map_err(|source| Error::io(folder, source))?;
     let temporary = tempfile::Builder::new()
-        .prefix(".bundle-")
+        .prefix(TEMPORARY)
         .tempdir_in(folder)
         .map_err(|source| Error::io(folder, source))?;
     let inside = temporary.path();
@@ -136,19 +201,19 @@ pub fn write<H: Head>(folder: &Path, contents: &ModelFiles<'_, H>) -> Result<()>
         fs::write(&path, text).map_err(|source| Error::io(&path, source))
     };
     let pretty = |value: &Value| format!("{value:#}\n");
-    let config = serde_json::to_value(&contents.config).expect("a config is plain data");
+    let config = serde_json::to_value(&files.config).expect("a config is plain data");
     put("config.json", &pretty(&config))?;
-    put("recipe.toml", &contents.recipe)?;
-    put("metrics.json", &pretty(&contents.metrics))?;
-    put("README.md", &contents.card)?;
-    contents.pieces.save(&inside.join("tokenizer.json"))?;
+    put("recipe.toml", &files.recipe)?;
+    put("metrics.json", &pretty(&files.metrics))?;
+    put("README.md", &files.card)?;
+    files.pieces.save(&inside.join("tokenizer.json"))?;
     save_weights(
-        contents.model,
+        files.model,
         &inside.join("model.safetensors"),
-        contents.half,
+        files.half,
     )?;
     manifest::write(inside)?;
-    load::<H>(inside, &contents.model.device().inner(), &Knobs::new())?;
+    load::<H>(inside, &files.model.device().inner(), &[])?;
     for name in FILES.into_iter().chain([manifest::FILE]) {
         let target = folder.join(name);
         fs::rename(inside.join(name), &target).map_err(|source| Error::io(&target, source))?;
@@ -156,7 +221,7 @@ pub fn write<H: Head>(folder: &Path, contents: &ModelFiles<'_, H>) -> Result<()>
     Ok(())
 }
 
-/// Writes weights as safetensors under our parameter names.
+/// Writes weights as safetensors, named by the path of each parameter.
 pub fn save_weights<M: Module>(model: &M, path: &Path, half: bool) -> Result<()> {
     let precision = if half { DType::F16 } else { DType::F32 };
     let mut store = SafetensorsStore::from_file(path)
@@ -166,7 +231,7 @@ pub fn save_weights<M: Module>(model: &M, path: &Path, half: bool) -> Result<()>
     model
         .save_into(&mut store)
         .map_err(|problem| Error::model_folder(path, problem.to_string()))?;
-    // The store's scratch file is private to its owner; a model is as readable as the files beside it.
+    // The store creates its file readable by the owner only; give it the permissions of the files beside it.
     if let Some(other) = path.parent().map(|folder| folder.join("config.json"))
         && let Ok(about) = fs::metadata(&other)
     {
@@ -175,12 +240,12 @@ pub fn save_weights<M: Module>(model: &M, path: &Path, half: bool) -> Result<()>
     Ok(())
 }
 
-/// Reads weights of either precision; any that is missing, left over or misshapen is an error.
+/// Loads weights of either precision. A missing, unknown or wrongly shaped tensor is an error.
 pub fn load_weights<M: Module>(model: &mut M, path: &Path) -> Result<()> {
     apply(model, SafetensorsStore::from_file(path), path)
 }
 
-/// The same from memory, such as what `zoo::import` makes.
+/// Loads weights from safetensors in memory.
 pub fn load_weights_from_bytes<M: Module>(model: &mut M, bytes: Vec<u8>) -> Result<()> {
     let store = SafetensorsStore::from_bytes(Some(bytes));
     apply(model, store, Path::new("weights in memory"))
@@ -200,37 +265,31 @@ fn apply<M: Module>(model: &mut M, store: SafetensorsStore, path: &Path) -> Resu
     ))
 }
 
-/// A bundle's model, ready to tag. The hashes of its files are checked first.
-pub fn load<H: Head>(folder: &Path, device: &Device, knobs: &Knobs) -> Result<ModelTagger<H>> {
+/// Loads a model folder, ready to tag, after checking the hashes of its files. `overrides` replace settings of the head.
+pub fn load<H: Head>(
+    folder: &Path,
+    device: &Device,
+    overrides: &[Assignment],
+) -> Result<ModelTagger<H>> {
     manifest::verify(folder)?;
-    let (config, mut model) = build::<H>(folder, device, knobs)?;
+    let (config, mut model) = build::<H>(folder, device, overrides)?;
     load_weights(&mut model, &folder.join("model.safetensors"))?;
     tagger(folder, config, model)
 }
 
-/// The best checkpoint of a run that has not been finished.
+/// Loads the weights of a training checkpoint with the description in the run's folder.
 pub fn load_checkpoint<H: Head>(
     run: &Path,
+    checkpoint: &Path,
     device: &Device,
-    knobs: &Knobs,
+    overrides: &[Assignment],
 ) -> Result<ModelTagger<H>> {
-    let checkpoints = Checkpoints::at(run);
-    let Some(state) = checkpoints.newest()? else {
-        return Err(Error::model_folder(
-            run,
-            "no finished model and no checkpoint here yet",
-        ));
-    };
-    let step = match state.best_step {
-        0 => state.step, // stopped inside the first epoch
-        best => best,
-    };
-    let (config, model) = build::<H>(run, device, knobs)?;
-    let model = restore(model, &checkpoints.step_folder(step))?;
+    let (config, model) = build::<H>(run, device, overrides)?;
+    let model = restore(model, checkpoint)?;
     tagger(run, config, model)
 }
 
-/// Puts a checkpoint's weights into a model.
+/// Replaces a model's weights by those of a training checkpoint.
 pub fn restore<H: Head>(model: Recognizer<H>, checkpoint: &Path) -> Result<Recognizer<H>> {
     manifest::verify(checkpoint)?;
     let path = checkpoint.join("model.bpk");
@@ -242,64 +301,67 @@ pub fn restore<H: Head>(model: Recognizer<H>, checkpoint: &Path) -> Result<Recog
 fn build<H: Head>(
     folder: &Path,
     device: &Device,
-    knobs: &Knobs,
-) -> Result<(Config, Recognizer<H>)> {
-    let mut config = Config::read(folder)?;
-    for (name, value) in knobs {
-        *knob(&mut config, name)? = value.clone();
+    overrides: &[Assignment],
+) -> Result<(ModelConfig, Recognizer<H>)> {
+    let mut config = ModelConfig::read(folder)?;
+    if !overrides.is_empty() {
+        config.apply(overrides, &settings::describe::<H::Config>())?;
     }
     let head = config.head_config::<H>(folder)?;
     let model = Recognizer::<H>::new(&config.encoder, &head, &config.labels, device);
     Ok((config, model))
 }
 
-/// The value of a knob of a model's head, of a bundle also of its span model's; nothing when there is no such knob.
-pub fn knob_of(path: &Path, name: &str) -> Result<Option<Value>> {
-    let mut config = Config::read(&folder_of(path))?;
-    Ok(knob(&mut config, name).ok().cloned())
-}
-
-/// A knob of a model's head; of a bundle also one of its span model's.
-fn knob<'a>(config: &'a mut Config, name: &str) -> Result<&'a mut Value> {
-    let own = config.head_config.get(name).is_some();
-    let spans = config
-        .head_config
-        .get("span")
-        .and_then(|span| span.get(name));
-    let pointer = match (own, spans) {
-        (false, Some(_)) => format!("/span/{name}"),
-        _ => format!("/{name}"),
-    };
-    let known: Vec<&str> = config
-        .head_config
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(key, _)| key.as_str())
-        .collect();
-    let unknown = Error::Config(format!(
-        "{} has no setting {name:?}; it has: {}",
-        config.head,
-        known.join(", ")
-    ));
-    config.head_config.pointer_mut(&pointer).ok_or(unknown)
-}
-
-fn tagger<H: Head>(folder: &Path, config: Config, model: Recognizer<H>) -> Result<ModelTagger<H>> {
-    let pieces = WordTokenizer::from_file(&folder.join("tokenizer.json"))?;
+fn tagger<H: Head>(
+    folder: &Path,
+    config: ModelConfig,
+    model: Recognizer<H>,
+) -> Result<ModelTagger<H>> {
+    let tokenizer = WordTokenizer::from_file(&folder.join("tokenizer.json"))?;
     Ok(ModelTagger::new(
         model,
-        Arc::new(pieces),
+        Arc::new(tokenizer),
         config.encoder,
         config.labels,
     ))
 }
 
-/// Where a model's files are: the folder itself, or the folder of the file given.
+/// The folder of a model: the path itself, or the folder of the file it names.
 pub fn folder_of(path: &Path) -> PathBuf {
     if path.is_file() {
         path.parent().unwrap_or(Path::new(".")).to_path_buf()
     } else {
         path.to_path_buf()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::heads::settings::Preset;
+
+    fn setting(name: &str, at_inference: bool) -> Setting {
+        Setting {
+            name: name.into(),
+            doc: String::new(),
+            kind: "integer".into(),
+            defaults: vec![(Preset::Paper, Value::from(1))],
+            at_inference,
+            score_scale: None,
+        }
+    }
+
+    #[test]
+    fn only_inference_settings_of_the_head_can_change() {
+        let known = [setting("span.steps", true), setting("width", false)];
+        let problem = |key: &str| changeable(key, &known, "x").unwrap_err().to_string();
+        let allowed = changeable("head.span.steps", &known, "x").unwrap();
+        assert_eq!(allowed, "span.steps");
+        assert!(problem("train.batch").contains("cannot change after training"));
+        assert!(problem("head.width").contains("was trained with"));
+        assert!(problem("head.span.step").contains("did you mean head.span.steps?"));
+        let mut config = serde_json::json!({"span": {"steps": 5}});
+        insert(&mut config, "span.other", Value::from(2));
+        assert_eq!(config["span"]["other"], 2);
     }
 }

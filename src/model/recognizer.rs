@@ -3,7 +3,7 @@
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 
-use crate::encoder::batch::PieceBatch;
+use crate::encoder::batching::PieceBatch;
 use crate::encoder::{Encoder, EncoderConfig, WordStates};
 use crate::heads::{Head, Losses};
 use crate::text::{Labels, Mention};
@@ -69,9 +69,10 @@ impl<H: Head> Recognizer<H> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::encoder::pieces::{EncodedSentence, WordTokenizer};
-    use crate::encoder::{Layers, Pooling, Scratch};
+    use crate::encoder::tokenizer::WordTokenizer;
+    use crate::encoder::{EncodedSentence, LayerPooling, Pooling, ScratchConfig};
     use crate::heads::bopn::{self, Bopn};
+    use crate::heads::settings::{Preset, Settings};
     use crate::nn::host::floats;
     use crate::text::Sentence;
 
@@ -79,23 +80,23 @@ mod tests {
     fn prompts_are_encoded_with_every_window_and_read_from_the_first() {
         let sentence = Sentence::from_words((0..40).map(|word| format!("w{}", word % 7)));
         let pieces = WordTokenizer::train(std::slice::from_ref(&sentence), 60, true).unwrap();
-        let scratch = Scratch {
+        let scratch = ScratchConfig {
             width: 8,
             heads: 2,
             feed_forward: 8,
             positions: 20,
-            ..Scratch::default()
+            ..ScratchConfig::default()
         };
         let encoder = EncoderConfig {
-            transformer: scratch.transformer(pieces.vocabulary()),
+            transformer: scratch.transformer(pieces.vocabulary_size()),
             pooling: Pooling::Mean,
-            layers: Layers::Last,
+            layers: LayerPooling::Last,
             overlap: 4,
             context: 0,
             features: None,
         };
         let labels = Labels::new(["A", "B", "C"]);
-        let config = bopn::Config::default();
+        let config = bopn::Config::of(Preset::Paper);
         let device = Device::flex();
         let model = Recognizer::<Bopn>::new(&encoder, &config, &labels, &device);
         let prompts = Bopn::prompts(&config, &labels);
@@ -112,7 +113,7 @@ mod tests {
             (batch.clone(), model.states(&batch, false))
         };
         let (batch, long) = states(&sentence);
-        assert!(batch.row_lengths.len() > 2 && batch.width == window);
+        assert!(batch.rows.len() > 2 && batch.rows.width() == window);
         assert_eq!(long.words.dims(), [1, 40, 8]);
         // The first window alone.
         let first = Sentence::from_words((0..window - 2).map(|word| format!("w{}", word % 7)));

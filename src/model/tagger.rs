@@ -1,36 +1,40 @@
-//! Using a model: length-sorted batches in, mentions out, in the order asked.
+//! Using a model: sentences in, mentions out, computed in batches of sentences of similar length.
 
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
+use serde::Serialize;
+
 use crate::encoder::EncoderConfig;
-use crate::encoder::batch::PieceBatch;
-use crate::encoder::pieces::{EncodedSentence, WordTokenizer};
-use crate::encoder::vocabulary::Lookup;
-use crate::error::Result;
-use crate::heads::{Head, Reading};
+use crate::encoder::batching::{BatchLimits, PieceBatch, PieceBatcher, plan};
+use crate::encoder::tokenizer::WordTokenizer;
+use crate::data::words;
+use crate::error::{Error, Result};
+use crate::heads::{Detail, Diagnosis, Head};
 use crate::model::recognizer::Recognizer;
+use crate::process;
 use crate::text::{Labels, Mention, Sentence};
 
-/// Pieces, padding included, that a prediction batch may hold: long sentences go in small batches.
-const PIECES_PER_BATCH: usize = 4096;
+/// Largest size of a prediction batch: few long sentences, or up to 64 short ones.
+const LIMITS: BatchLimits = BatchLimits {
+    sentences: 64,
+    pieces: 4096,
+    row: usize::MAX,
+};
 
-/// Sentences a prediction batch may hold.
-const SENTENCES_PER_BATCH: usize = 64;
-
-/// Sentences that are sorted by length together.
+/// Number of sentences that are sorted by length together.
 const SORTED_TOGETHER: usize = 2048;
 
-/// Batches laid out ahead.
+/// Number of batches that are prepared ahead.
 const AHEAD: usize = 2;
 
-/// The one thing evaluate, predict and analyse know about a model.
+/// A trained model of any head, ready to use.
 pub trait Tagger: Send + Sync {
-    /// The mentions of each sentence, in order of the sentences.
+    /// The mentions of each sentence. A failure of the device is an error.
     fn tag(&self, sentences: &[Sentence]) -> Result<Vec<Vec<Mention>>>;
 
-    /// What each kind of the model's evidence by itself finds; nothing for models with one kind.
-    fn readings(&self, sentences: &[Sentence]) -> Result<Vec<Reading>>;
+    /// The mentions of each sentence together with everything else the head can report about them.
+    fn diagnose(&self, sentences: &[Sentence]) -> Result<Diagnosis>;
 
     /// The entity types it knows.
     fn labels(&self) -> &Labels;
@@ -38,93 +42,109 @@ pub trait Tagger: Send + Sync {
     /// True when its mentions may nest.
     fn nested(&self) -> bool;
 
-    /// Sentences it reads beside each one, on each side: what `Sentence::left` and `Sentence::right` are for.
+    /// Number of neighbouring sentences on each side that it reads with each one, from `Sentence::left` and
+    /// `Sentence::right`.
     fn context(&self) -> usize {
         0
     }
+
+    /// The mentions of a text, which is taken as one sentence and split into words.
+    fn tag_text(&self, text: &str) -> Result<Vec<TextMention>> {
+        let sentence = words::sentence(text, Default::default());
+        let found = self.tag(std::slice::from_ref(&sentence))?.pop();
+        let mentions = found.unwrap_or_default().into_iter();
+        Ok(mentions
+            .map(|Mention { entity, score }| {
+                let (start, end) = sentence.characters(entity.span);
+                TextMention {
+                    text: sentence.surface(entity.span).to_string(),
+                    label: entity.label,
+                    start,
+                    end,
+                    score,
+                }
+            })
+            .collect())
+    }
+}
+
+/// An entity found in a text.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TextMention {
+    /// Its text.
+    pub text: String,
+    /// Its type.
+    pub label: String,
+    /// Its first character in the text, counted in Unicode scalar values.
+    pub start: usize,
+    /// One past its last character.
+    pub end: usize,
+    /// The model's confidence, between 0 and 1.
+    pub score: f32,
 }
 
 /// A trained model with its tokenizer.
 pub struct ModelTagger<H: Head> {
     model: Recognizer<H>,
-    pieces: Arc<WordTokenizer>,
-    lookup: Option<Lookup>,
-    encoder: EncoderConfig,
+    batcher: PieceBatcher,
+    context: usize,
     labels: Labels,
 }
 
 impl<H: Head> ModelTagger<H> {
-    /// A tagger of a model without a graph.
+    /// A tagger of a model without autodiff.
     pub fn new(
         model: Recognizer<H>,
-        pieces: Arc<WordTokenizer>,
+        tokenizer: Arc<WordTokenizer>,
         encoder: EncoderConfig,
         labels: Labels,
     ) -> Self {
+        let prompts = (model.head.prompt()).map_or(0, |prompt| prompt.dims()[0]);
         Self {
             model,
-            pieces,
-            lookup: encoder.lookup(),
-            encoder,
+            batcher: encoder.batcher(tokenizer, prompts),
+            context: encoder.context,
             labels,
         }
     }
 
-    /// Calls with the places of a batch's sentences and its pieces, batch after batch. Sentences are cut into pieces by
-    /// a thread of its own while the batches before are with the model.
-    fn each_batch(&self, sentences: &[Sentence], mut call: impl FnMut(&[usize], &PieceBatch)) {
-        let prompts = (self.model.head.prompt()).map_or(0, |prompt| prompt.dims()[0]);
-        let window = self.encoder.transformer.window().saturating_sub(prompts);
-        let Self {
-            pieces,
-            encoder,
-            lookup,
-            ..
-        } = self;
+    /// Calls `call` with the indices of a batch's sentences and the batch, for one batch after the other. A background
+    /// thread prepares the next batches meanwhile.
+    fn each_batch(
+        &self,
+        sentences: &[Sentence],
+        mut call: impl FnMut(&[usize], &PieceBatch),
+    ) -> Result<()> {
+        let batcher = &self.batcher;
         let (sender, receiver) = sync_channel(AHEAD);
-        std::thread::scope(|scope| {
+        // Burn panics when a device is out of memory or lost.
+        let result = process::catch(|| {
+            std::thread::scope(|scope| {
             scope.spawn(move || {
                 for (number, part) in sentences.chunks(SORTED_TOGETHER).enumerate() {
-                    let encoded = pieces.encode_with(part, encoder.context > 0);
-                    for batch in plan(&encoded) {
-                        let rows: Vec<&EncodedSentence> =
-                            batch.iter().map(|i| &encoded[*i]).collect();
-                        let chosen: Vec<&Sentence> = batch.iter().map(|i| &part[*i]).collect();
-                        let laid = PieceBatch::new(&rows, pieces, window, encoder.overlap);
-                        let features = (lookup.as_ref()).map(|of| of.batch(&chosen, laid.words));
+                    let encoded = batcher.encode(part);
+                    for indices in plan(&encoded, &LIMITS) {
+                        let batch = batcher.make_batch(part, &encoded, &indices);
                         let first = number * SORTED_TOGETHER;
-                        let places: Vec<usize> = batch.iter().map(|i| first + i).collect();
-                        if sender.send((places, laid.with_features(features))).is_err() {
+                        let indices: Vec<usize> = indices.iter().map(|i| first + i).collect();
+                        if sender.send((indices, batch)).is_err() {
                             return;
                         }
                     }
                 }
             });
-            for (places, pieces) in receiver {
-                call(&places, &pieces);
+            for (indices, batch) in receiver {
+                call(&indices, &batch);
             }
+            });
         });
+        result.map_err(|panic| Error::DeviceFailed {
+            context: "the model failed to tag a batch of sentences; if the device ran out of memory, use another one or \
+                      shorter texts"
+                .into(),
+            source: panic.into(),
+        })
     }
-}
-
-/// Batches of similar length: at most `SENTENCES_PER_BATCH` sentences and `PIECES_PER_BATCH` pieces each.
-fn plan(encoded: &[EncodedSentence]) -> Vec<Vec<usize>> {
-    let mut order: Vec<usize> = (0..encoded.len()).collect();
-    order.sort_by_key(|index| encoded[*index].pieces());
-    let mut batches: Vec<Vec<usize>> = Vec::new();
-    for index in order {
-        let pieces = encoded[index].pieces() + 2;
-        match batches.last_mut() {
-            Some(batch)
-                if batch.len() < SENTENCES_PER_BATCH
-                    && (batch.len() + 1) * pieces <= PIECES_PER_BATCH =>
-            {
-                batch.push(index);
-            }
-            _ => batches.push(vec![index]),
-        }
-    }
-    batches
 }
 
 impl<H: Head> Tagger for ModelTagger<H> {
@@ -134,30 +154,16 @@ impl<H: Head> Tagger for ModelTagger<H> {
             for (index, found) in batch.iter().zip(self.model.decode(pieces)) {
                 mentions[*index] = found;
             }
-        });
+        })?;
         Ok(mentions)
     }
 
-    fn readings(&self, sentences: &[Sentence]) -> Result<Vec<Reading>> {
-        let mut all: Vec<Reading> = Vec::new();
+    fn diagnose(&self, sentences: &[Sentence]) -> Result<Diagnosis> {
+        let mut all = Diagnosis::empty(sentences.len());
         self.each_batch(sentences, |batch, pieces| {
-            let readings = self.model.head.readings(&self.model.states(pieces, false));
-            if all.is_empty() {
-                all = readings
-                    .iter()
-                    .map(|reading| Reading {
-                        name: reading.name.clone(),
-                        apart: reading.apart,
-                        mentions: vec![Vec::new(); sentences.len()],
-                    })
-                    .collect();
-            }
-            for (all, reading) in all.iter_mut().zip(readings) {
-                for (index, found) in batch.iter().zip(reading.mentions) {
-                    all.mentions[*index] = found;
-                }
-            }
-        });
+            let states = self.model.states(pieces, false);
+            all.insert(batch, self.model.head.diagnose(&states, Detail::Full));
+        })?;
         Ok(all)
     }
 
@@ -170,6 +176,6 @@ impl<H: Head> Tagger for ModelTagger<H> {
     }
 
     fn context(&self) -> usize {
-        self.encoder.context
+        self.context
     }
 }

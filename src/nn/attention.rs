@@ -5,9 +5,6 @@ use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig};
 use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Tensor};
 
-/// Added to the scores of padding before the softmax; small enough to vanish, large enough to stay finite.
-pub const MASKED: f32 = -1e9;
-
 /// Queries look at keys and take values.
 #[derive(Module, Debug)]
 pub struct Attention {

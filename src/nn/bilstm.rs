@@ -9,8 +9,8 @@ use burn::nn::{Linear, LinearConfig};
 use burn::tensor::activation::{sigmoid, tanh};
 use burn::tensor::{Device, Tensor};
 
-use crate::nn::fused;
 use crate::nn::rows::indices;
+use crate::nn::{fused, mask};
 
 /// Steps cut from the gates in one piece. The gradient of a cut is as large as what it was cut from, so cutting in
 /// two stages keeps the backward pass from growing with the square of the length.
@@ -79,10 +79,10 @@ impl BiLstm {
             steps,
             2 * hidden,
         ]);
-        if lengths.iter().all(|length| *length == steps) {
-            both
+        if mask::has_padding(lengths, steps) {
+            both * mask::float_mask(lengths, steps, &device).unsqueeze_dim(2)
         } else {
-            both * present(lengths, steps, &device)
+            both
         }
     }
 
@@ -124,15 +124,6 @@ fn turn(sequence: usize, step: usize, steps: usize, lengths: &[usize]) -> usize 
         step
     };
     sequence * steps + place
-}
-
-/// 1 on real steps, 0 on others: [batch, steps, 1].
-fn present(lengths: &[usize], steps: usize, device: &Device) -> Tensor<3> {
-    let present: Vec<f32> = lengths
-        .iter()
-        .flat_map(|length| (0..steps).map(move |step| f32::from(u8::from(step < *length))))
-        .collect();
-    Tensor::<1>::from_floats(present.as_slice(), device).reshape([lengths.len(), steps, 1])
 }
 
 #[cfg(test)]
@@ -177,7 +168,7 @@ mod tests {
 
     #[test]
     fn each_sequence_is_walked_from_both_of_its_own_ends() {
-        for device in [Device::flex(), crate::device::parse("ndarray").unwrap()] {
+        for device in crate::device::cpu_devices() {
             device.seed(5);
             let (steps, width, hidden) = (19, 3, 2);
             let layer = BiLstm::new(width, hidden, &device);

@@ -1,4 +1,4 @@
-//! Reading tensors back to plain numbers, in one transfer each.
+//! Reading tensors back from a device as plain values, in one transfer each.
 
 use std::cell::Cell;
 
@@ -8,12 +8,13 @@ thread_local! {
     static READS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// How often this thread has waited for numbers from a device. On a GPU each time empties its queue of work.
+/// The number of times this thread has waited for a device to return values. Each such read makes a GPU finish all
+/// queued work.
 pub fn reads() -> usize {
     READS.get()
 }
 
-/// All numbers of a tensor, row by row.
+/// All values of a float tensor in row-major order.
 pub fn floats<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     READS.set(READS.get() + 1);
     tensor
@@ -23,7 +24,7 @@ pub fn floats<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
         .expect("converted to f32")
 }
 
-/// All integers of a tensor, row by row.
+/// All values of an integer tensor in row-major order.
 pub fn integers<const D: usize>(tensor: Tensor<D, Int>) -> Vec<i32> {
     READS.set(READS.get() + 1);
     tensor
@@ -33,23 +34,47 @@ pub fn integers<const D: usize>(tensor: Tensor<D, Int>) -> Vec<i32> {
         .expect("converted to i32")
 }
 
-/// The number of the highest of `kinds` scores for each real word of [batch, words, kinds] scores.
-pub fn best(scores: &[f32], words: usize, kinds: usize, lengths: &[usize]) -> Vec<Vec<i32>> {
+/// The index of the largest value of a row; the first of equal maxima, 0 for an empty row.
+pub fn argmax(row: &[f32]) -> usize {
+    (1..row.len()).fold(
+        0,
+        |best, index| if row[index] > row[best] { index } else { best },
+    )
+}
+
+/// The [`argmax`] class of each real word, sentence by sentence. `scores` are those of a tensor
+/// `[batch, words, classes]`; padding words are left out.
+pub fn argmax_words(
+    scores: &[f32],
+    words: usize,
+    classes: usize,
+    lengths: &[usize],
+) -> Vec<Vec<i32>> {
+    let class = |sentence: usize, word: usize| {
+        argmax(&scores[(sentence * words + word) * classes..][..classes]) as i32
+    };
     lengths
         .iter()
         .enumerate()
-        .map(|(sentence, length)| {
-            (0..*length)
-                .map(|word| {
-                    let at = (sentence * words + word) * kinds;
-                    let row = &scores[at..at + kinds];
-                    // The first of equals, as everywhere else.
-                    (1..kinds).fold(
-                        0,
-                        |best, kind| if row[kind] > row[best] { kind } else { best },
-                    ) as i32
-                })
-                .collect()
-        })
+        .map(|(sentence, length)| (0..*length).map(|word| class(sentence, word)).collect())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn argmax_is_the_first_of_equal_maxima() {
+        assert_eq!(argmax(&[]), 0);
+        assert_eq!(argmax(&[-1.0]), 0);
+        assert_eq!(argmax(&[0.5, 2.0, -3.0, 2.0]), 1);
+    }
+
+    #[test]
+    fn argmax_words_skips_padding() {
+        let scores = [0.0, 1.0, 3.0, 2.0, 9.0, 9.0, 4.0, 5.0];
+        let expected = [vec![1, 0], vec![0]];
+        assert_eq!(argmax_words(&scores, 2, 2, &[2, 1]), expected);
+    }
 }

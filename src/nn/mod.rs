@@ -10,5 +10,6 @@ pub mod crf;
 pub mod fused;
 pub mod host;
 pub mod loss;
+pub mod mask;
 pub mod rows;
 pub mod spans;

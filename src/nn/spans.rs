@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn pooling_is_the_maximum_of_every_span() {
-        for device in [Device::flex(), crate::device::parse("ndarray").unwrap()] {
+        for device in crate::device::cpu_devices() {
             device.seed(3);
             let words = Tensor::<3>::random([3, 9, 4], Distribution::Normal(0.0, 1.0), &device);
             let values = floats(words.clone());

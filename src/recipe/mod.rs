@@ -2,18 +2,18 @@
 
 mod check;
 mod read;
+pub mod set;
 
 use std::path::PathBuf;
 
-use read::from_table;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
 use crate::data;
 use crate::encoder::features::FeatureChoice;
-use crate::encoder::{Layers, Pooling, Scratch};
+use crate::encoder::{LayerPooling, Pooling, ScratchConfig};
 use crate::error::{Error, Result};
+use crate::heads::settings::{self, Settings};
 
 /// Everything a run depends on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -79,7 +79,7 @@ pub struct EncoderChoice {
     /// How a word's pieces become its state.
     pub pooling: Pooling,
     /// Which layers are read.
-    pub layers: Layers,
+    pub layers: LayerPooling,
     /// Dropout inside a pretrained transformer; without it the model's own value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropout: Option<f64>,
@@ -89,7 +89,7 @@ pub struct EncoderChoice {
     pub context: usize,
     /// Sizes of an encoder trained from scratch.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub scratch: Option<Scratch>,
+    pub scratch: Option<ScratchConfig>,
     /// What a word's state holds besides the transformer's.
     pub features: FeatureChoice,
 }
@@ -100,7 +100,7 @@ impl Default for EncoderChoice {
             pretrained: None,
             licence: None,
             pooling: Pooling::Max,
-            layers: Layers::Last,
+            layers: LayerPooling::Last,
             dropout: None,
             overlap: 64,
             context: 0,
@@ -220,11 +220,15 @@ impl Recipe {
         self.head.get("name").and_then(Value::as_str).unwrap_or("")
     }
 
-    /// The head's knobs.
-    pub fn head_config<C: DeserializeOwned>(&self) -> Result<C> {
-        let mut knobs = self.head.clone();
-        knobs.remove("name");
-        from_table(knobs, "[head]")
+    /// The settings of the head, completed and checked.
+    pub fn head_config<C: Settings>(&self) -> Result<C> {
+        let mut given = self.head.clone();
+        given.remove("name");
+        let read = match serde_json::to_value(given) {
+            Ok(serde_json::Value::Object(given)) => settings::read(given),
+            _ => Err(Error::Config("is not a table of settings".into())),
+        };
+        read.map_err(|problem| Error::Config(format!("[head] {problem}")))
     }
 
     /// The same recipe with every default of the head written out.

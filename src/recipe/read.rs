@@ -1,4 +1,4 @@
-//! From a text and what the command line sets to a recipe.
+//! Reads a recipe from TOML and applies the overrides of `--set`.
 
 use std::path::Path;
 
@@ -6,7 +6,8 @@ use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 use super::Recipe;
-use crate::error::{Error, Result, nearest};
+use super::set::Assignment;
+use crate::error::{Error, Result, explain, key_problem};
 
 impl Recipe {
     /// Reads a recipe and applies `key=value` overrides such as `train.batch=16`.
@@ -15,7 +16,7 @@ impl Recipe {
         Self::parse(&text, &path.display().to_string(), overrides)
     }
 
-    /// The same from a text; `origin` names it in errors.
+    /// Parses a recipe from a string; `origin` names it in error messages.
     pub fn parse(text: &str, origin: &str, overrides: &[String]) -> Result<Self> {
         let located = |problem: toml::de::Error| {
             let line = problem.span().map_or(0, |span| {
@@ -30,96 +31,22 @@ impl Recipe {
         };
         let recipe: Self = toml::from_str(text).map_err(located)?;
         if overrides.is_empty() {
-            return recipe.bundled().checked(origin);
+            return recipe.checked(origin);
         }
         let mut table: Table = toml::from_str(text).map_err(located)?;
-        for override_ in overrides {
-            set(&mut table, override_)?;
+        for text in overrides {
+            Assignment::parse(text)?.apply(&mut table)?;
         }
-        from_table::<Self>(table, &format!("{origin} with --set"))?
-            .bundled()
-            .checked(origin)
-    }
-
-    /// Turns `bundle.with` into the head that the two make together.
-    fn bundled(mut self) -> Self {
-        let Some(bundle) = self.bundle.take() else {
-            return self;
-        };
-        let name = self.head_name().to_string();
-        let mut knobs = std::mem::take(&mut self.head);
-        knobs.remove("name");
-        // Of two the tagger is named first; a head bundled with itself will not be found in the zoo.
-        let (output, names) = match name.as_str() {
-            "seq_ner" => ("seq", format!("seq_ner+{}", bundle.with)),
-            _ => ("span", format!("{}+{name}", bundle.with)),
-        };
-        self.head.insert("name".into(), Value::String(names));
-        self.head.insert("alpha".into(), Value::Float(bundle.alpha));
-        self.head
-            .insert("output".into(), Value::String(output.into()));
-        self.head.insert(output.into(), Value::Table(knobs));
-        self
+        from_table::<Self>(table, &format!("{origin} with --set"))?.checked(origin)
     }
 }
 
-/// Reads a table; an error names the key and, for a misspelt one, what may be meant.
-pub(super) fn from_table<T: DeserializeOwned>(table: Table, origin: &str) -> Result<T> {
+/// Deserializes a table; an error names the key and, for a misspelt one, the nearest known key.
+fn from_table<T: DeserializeOwned>(table: Table, origin: &str) -> Result<T> {
     serde_path_to_error::deserialize(Value::Table(table)).map_err(|problem| {
-        let key = match problem.path().to_string() {
-            path if path == "." => String::new(),
-            path => format!("{path}: "),
-        };
-        Error::Config(format!(
-            "{origin}: {key}{}",
-            explain(problem.inner().message())
-        ))
+        let found = key_problem(&problem.path().to_string(), problem.inner().message());
+        Error::Config(format!("{origin}: {found}"))
     })
-}
-
-/// Adds the nearest known key to serde's "unknown field `x`, expected one of `a`, `b`".
-fn explain(message: &str) -> String {
-    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    match quoted.split_first() {
-        Some((unknown, known))
-            if message.starts_with("unknown field") || message.starts_with("unknown variant") =>
-        {
-            match nearest(unknown, known.iter().copied()) {
-                Some(near) => format!("{message}; did you mean `{near}`?"),
-                None => message.to_string(),
-            }
-        }
-        _ => message.to_string(),
-    }
-}
-
-/// Applies one `a.b.c=value`. The value is TOML, or else a plain string.
-fn set(table: &mut Table, assignment: &str) -> Result<()> {
-    let Some((key, value)) = assignment.split_once('=') else {
-        return Err(Error::Config(format!(
-            "--set {assignment}: write it as key=value, for example train.batch=16"
-        )));
-    };
-    let value = toml::from_str::<Table>(&format!("value = {value}"))
-        .ok()
-        .and_then(|mut parsed| parsed.remove("value"))
-        .unwrap_or_else(|| Value::String(value.to_string()));
-    let mut parts: Vec<&str> = key.trim().split('.').collect();
-    let last = parts.pop().unwrap_or_default();
-    let mut place = table;
-    for part in parts {
-        place = place
-            .entry(part)
-            .or_insert_with(|| Value::Table(Table::new()))
-            .as_table_mut()
-            .ok_or_else(|| {
-                Error::Config(format!(
-                    "--set {assignment}: {part} is a value, not a table"
-                ))
-            })?;
-    }
-    place.insert(last.to_string(), value);
-    Ok(())
 }
 
 #[cfg(test)]
@@ -153,18 +80,5 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(problem.contains("did you mean `batch`"), "{problem}");
-    }
-
-    #[test]
-    fn a_line_bundles_two_heads() {
-        let sets = ["bundle.with=span_ner", "head.decoder=crf"].map(String::from);
-        let recipe = Recipe::parse(SMALL, "r.toml", &sets).unwrap();
-        assert_eq!(recipe.head_name(), "seq_ner+span_ner");
-        assert_eq!(recipe.head["output"].as_str(), Some("seq"));
-        assert_eq!(recipe.head["seq"]["decoder"].as_str(), Some("crf"));
-        let sets = ["bundle.with=seq_ner", "head.name=span_ner"].map(String::from);
-        let recipe = Recipe::parse(SMALL, "r.toml", &sets).unwrap();
-        assert_eq!(recipe.head_name(), "seq_ner+span_ner");
-        assert_eq!(recipe.head["output"].as_str(), Some("span"));
     }
 }

@@ -1,4 +1,4 @@
-//! Batches: bucketed by length, shuffled anew each epoch, prepared ahead in a thread of their own.
+//! Training batches: sentences of similar length, reshuffled every epoch, prepared ahead in a background thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,76 +7,66 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use burn::data::dataloader::{DataLoader, DataLoaderIterator, Progress};
 use burn::data::dataset::DatasetError;
 use burn::tensor::Device;
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
 
-use crate::encoder::batch::PieceBatch;
-use crate::encoder::pieces::{EncodedSentence, WordTokenizer};
-use crate::encoder::vocabulary::Lookup;
+use crate::encoder::EncodedSentence;
+use crate::encoder::batching::{BatchLimits, PieceBatch, PieceBatcher, plan, plan_shuffled};
 use crate::heads::Head;
 use crate::text::{Entity, Labels, Sentence};
 
-/// Batches prepared ahead.
+/// Number of batches that are prepared ahead.
 const AHEAD: usize = 4;
 
-/// A batch as plain data.
+/// A training batch as plain data.
 #[derive(Debug, Clone)]
 pub struct Batch<G> {
-    /// The sentences as pieces.
+    /// The sentences as word pieces.
     pub pieces: PieceBatch,
-    /// What the loss compares with.
+    /// The head's training targets.
     pub gold: G,
     /// Gold entities of each sentence, for scoring.
     pub entities: Vec<Vec<Entity>>,
-    /// Keep the encoder as it is in this step.
+    /// Whether the encoder is not trained in this step.
     pub frozen: bool,
-    /// Which sentences of the corpus these are.
+    /// Indices of the sentences in the corpus.
     pub sentences: Vec<usize>,
-    /// Which batch of its epoch this is.
+    /// Index of the batch in its epoch.
     pub number: usize,
 }
 
-/// Sentences with their pieces.
+/// Sentences with their word pieces.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct EncodedCorpus {
     /// The sentences.
     pub sentences: Vec<Sentence>,
-    /// Their pieces.
+    /// The same sentences as word pieces.
     pub encoded: Vec<EncodedSentence>,
 }
 
-/// What batches are made with.
+/// Makes the batches of a split: which sentences are together in which epoch, with their gold.
 #[derive(Debug)]
 pub struct Batcher<H: Head> {
     /// The sentences.
-    pub corpus: Prepared,
-    /// Words to pieces.
-    pub pieces: Arc<WordTokenizer>,
-    /// What else of the words is looked up.
-    pub lookup: Option<Arc<Lookup>>,
-    /// Pieces a row at most.
-    pub window: usize,
-    /// Pieces shared by neighbouring rows of one sentence.
-    pub overlap: usize,
-    /// The head's knobs.
+    pub corpus: EncodedCorpus,
+    /// Makes batches of word pieces.
+    pub pieces: PieceBatcher,
+    /// Settings of the head.
     pub head: H::Config,
     /// The entity types.
     pub labels: Labels,
-    /// Sentences a batch.
+    /// Number of sentences in a batch.
     pub batch: usize,
-    /// Batches sorted by length together.
+    /// Number of batches whose sentences are sorted by length together.
     pub bucket: usize,
-    /// Pieces a batch at most, padding included, instead of a number of sentences; 0 for no such limit.
+    /// Largest number of pieces in a batch, padding included; replaces the number of sentences unless it is 0.
     pub tokens: usize,
     /// Seed of the run.
     pub seed: u64,
-    /// Epochs with the encoder frozen.
+    /// Number of epochs at the start in which the encoder is frozen.
     pub freeze_encoder: usize,
 }
 
 impl<H: Head> Batcher<H> {
-    /// Number of batches of an epoch.
+    /// Number of batches in an epoch.
     pub fn batches(&self, epoch: usize) -> usize {
         match self.tokens {
             0 => self.corpus.sentences.len().div_ceil(self.batch),
@@ -84,83 +74,56 @@ impl<H: Head> Batcher<H> {
         }
     }
 
-    /// Batches of all epochs before this one.
+    /// Number of batches in all epochs before this one.
     pub fn batches_before(&self, epoch: usize) -> usize {
         (1..epoch).map(|epoch| self.batches(epoch)).sum()
     }
 
-    /// Share of padding among the pieces of an epoch, were its rows as long as the longest of their batch.
-    pub fn padding(&self, epoch: usize) -> f64 {
-        let (mut all, mut real) = (0, 0);
+    /// Share of padding among the pieces of an epoch if rows were padded to the longest of their batch.
+    pub fn padding_share(&self, epoch: usize) -> f64 {
+        let limits = self.limits();
+        let (mut padded, mut real) = (0, 0);
         for batch in self.plan(epoch) {
-            let lengths = batch.iter().map(|index| self.pieces_of(*index));
-            all += batch.len() * lengths.clone().max().unwrap_or(0);
+            let sentences = batch.iter().map(|index| &self.corpus.encoded[*index]);
+            let lengths = sentences.map(|sentence| limits.row_length(sentence));
+            padded += batch.len() * lengths.clone().max().unwrap_or(0);
             real += lengths.sum::<usize>();
         }
-        1.0 - real as f64 / all.max(1) as f64
+        1.0 - real as f64 / padded.max(1) as f64
     }
 
-    /// Pieces of a sentence's row, the special ones included.
-    fn pieces_of(&self, index: usize) -> usize {
-        (self.corpus.encoded[index].pieces() + 2).min(self.window)
+    /// Largest size of a batch: a number of sentences or a number of pieces.
+    fn limits(&self) -> BatchLimits {
+        let (sentences, pieces) = match self.tokens {
+            0 => (self.batch, usize::MAX),
+            tokens => (usize::MAX, tokens),
+        };
+        BatchLimits {
+            sentences,
+            pieces,
+            row: self.pieces.window,
+        }
     }
 
-    /// The batches of an epoch as lists of sentences. Epoch 0 is for evaluation: sorted by length, unshuffled.
+    /// The batches of an epoch as lists of sentence indices. Epoch 0 is for evaluation: sorted by length, not shuffled.
     fn plan(&self, epoch: usize) -> Vec<Vec<usize>> {
-        let mut order: Vec<usize> = (0..self.corpus.sentences.len()).collect();
-        let length = |index: &usize| self.corpus.encoded[*index].pieces();
+        let encoded = &self.corpus.encoded;
         if epoch == 0 {
-            order.sort_by_key(length);
-            return self.cut(&order);
+            return plan(encoded, &self.limits());
         }
-        let mut random = ChaCha8Rng::seed_from_u64(mix(self.seed, epoch as u64));
-        order.shuffle(&mut random);
-        let mut batches: Vec<Vec<usize>> = order
-            .chunks_mut(self.batch * self.bucket.max(1))
-            .flat_map(|pool| {
-                pool.sort_by_key(length);
-                self.cut(pool)
-            })
-            .collect();
-        batches.shuffle(&mut random);
-        batches
-    }
-
-    /// Sentences in order of length, cut into batches.
-    fn cut(&self, order: &[usize]) -> Vec<Vec<usize>> {
-        if self.tokens == 0 {
-            return order.chunks(self.batch).map(<[usize]>::to_vec).collect();
-        }
-        let mut batches: Vec<Vec<usize>> = Vec::new();
-        let mut longest = 0;
-        for index in order.iter().copied() {
-            longest = longest.max(self.pieces_of(index));
-            match batches.last_mut() {
-                Some(batch) if (batch.len() + 1) * longest <= self.tokens => batch.push(index),
-                _ => {
-                    longest = self.pieces_of(index);
-                    batches.push(vec![index]);
-                }
-            }
-        }
-        batches
+        let pool = self.batch * self.bucket.max(1);
+        plan_shuffled(encoded, &self.limits(), pool, mix(self.seed, epoch as u64))
     }
 
     fn make_batch(&self, epoch: usize, number: usize, sentences: Vec<usize>) -> Batch<H::Gold> {
-        let encoded: Vec<&EncodedSentence> = sentences
-            .iter()
-            .map(|index| &self.corpus.encoded[*index])
-            .collect();
+        let corpus = &self.corpus;
         let chosen: Vec<&Sentence> = sentences
             .iter()
-            .map(|index| &self.corpus.sentences[*index])
+            .map(|index| &corpus.sentences[*index])
             .collect();
         let seed = mix(mix(self.seed, epoch as u64), number as u64);
-        let pieces = PieceBatch::new(&encoded, &self.pieces, self.window, self.overlap);
-        let lookup = self.lookup.as_ref();
-        let features = lookup.map(|lookup| lookup.batch(&chosen, pieces.words));
         Batch {
-            pieces: pieces.with_features(features),
+            pieces: (self.pieces).make_batch(&corpus.sentences, &corpus.encoded, &sentences),
             gold: H::gold(&self.head, &self.labels, &chosen, seed),
             entities: chosen.iter().map(|s| s.entities.clone()).collect(),
             frozen: epoch > 0 && epoch <= self.freeze_encoder,
@@ -170,7 +133,7 @@ impl<H: Head> Batcher<H> {
     }
 }
 
-/// Spreads two numbers over 64 bits (SplitMix64's finaliser).
+/// Derives a seed from a seed and a number (with SplitMix64's finaliser).
 pub fn mix(seed: u64, number: u64) -> u64 {
     let mut mixed = seed ^ number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -178,7 +141,7 @@ pub fn mix(seed: u64, number: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Burn's view of the batches of one split.
+/// Burn's data loader over the batches of a split.
 pub struct Loader<H: Head> {
     batcher: Arc<Batcher<H>>,
     epoch: Arc<AtomicUsize>,
@@ -196,7 +159,7 @@ impl<H: Head> Clone for Loader<H> {
 }
 
 impl<H: Head> Loader<H> {
-    /// A loader in evaluation order until told an epoch.
+    /// Creates a loader. It gives batches in evaluation order until [`seek`](Self::seek) sets an epoch.
     pub fn new(batcher: Arc<Batcher<H>>) -> Self {
         Self {
             batcher,
@@ -205,19 +168,42 @@ impl<H: Head> Loader<H> {
         }
     }
 
-    /// The next `iter` gives this epoch's batches from number `skip` on.
+    /// Sets the epoch of the next `iter`, and the number of its batches to skip.
     pub fn seek(&self, epoch: usize, skip: usize) {
         self.epoch.store(epoch, Ordering::SeqCst);
         self.skip.store(skip, Ordering::SeqCst);
     }
 
-    /// What its batches are made with.
+    /// The batches of an epoch from number `skip` on; a background thread prepares them.
+    pub fn epoch(&self, epoch: usize, skip: usize) -> Batches<H::Gold> {
+        let (sender, receiver) = sync_channel(AHEAD);
+        let batcher = self.batcher.clone();
+        let plan = batcher.plan(epoch);
+        let done = plan[..skip.min(plan.len())].iter().map(Vec::len).sum();
+        let all = batcher.corpus.sentences.len();
+        std::thread::spawn(move || {
+            for (number, sentences) in plan.into_iter().enumerate().skip(skip) {
+                let batch = batcher.make_batch(epoch, number, sentences);
+                // Sending fails when training stopped early and dropped the receiver.
+                if sender.send(batch).is_err() {
+                    return;
+                }
+            }
+        });
+        Batches {
+            receiver,
+            progress: Progress::new(done, all, Some("sentences".into())),
+        }
+    }
+
+    /// The batcher behind this loader.
     pub fn batcher(&self) -> &Batcher<H> {
         &self.batcher
     }
 }
 
-struct Batches<G> {
+/// Iterator over the batches that a background thread prepares.
+pub struct Batches<G> {
     receiver: Receiver<Batch<G>>,
     progress: Progress,
 }
@@ -240,25 +226,9 @@ impl<G> DataLoaderIterator<Batch<G>> for Batches<G> {
 
 impl<H: Head> DataLoader<Batch<H::Gold>> for Loader<H> {
     fn iter<'a>(&'a self) -> Box<dyn DataLoaderIterator<Batch<H::Gold>> + 'a> {
-        let (sender, receiver) = sync_channel(AHEAD);
-        let batcher = self.batcher.clone();
         let epoch = self.epoch.load(Ordering::SeqCst);
         let skip = self.skip.load(Ordering::SeqCst);
-        let plan = batcher.plan(epoch);
-        let done = plan[..skip.min(plan.len())].iter().map(Vec::len).sum();
-        let progress = Progress::new(done, self.num_items(), Some("sentences".into()));
-        std::thread::spawn(move || {
-            for (number, sentences) in plan.into_iter().enumerate().skip(skip) {
-                // The receiver is gone when training stopped early.
-                if sender
-                    .send(batcher.make_batch(epoch, number, sentences))
-                    .is_err()
-                {
-                    return;
-                }
-            }
-        });
-        Box::new(Batches { receiver, progress })
+        Box::new(self.epoch(epoch, skip))
     }
 
     fn num_items(&self) -> usize {
@@ -266,21 +236,18 @@ impl<H: Head> DataLoader<Batch<H::Gold>> for Loader<H> {
     }
 
     fn to_device(&self, _device: &Device) -> Arc<dyn DataLoader<Batch<H::Gold>>> {
-        // Batches are plain data; they become tensors on the device of the model that takes them.
+        // Batches are plain data; the model creates tensors on its own device.
         Arc::new(self.clone())
     }
 
     fn slice(&self, start: usize, end: usize) -> Arc<dyn DataLoader<Batch<H::Gold>>> {
         let batcher = &self.batcher;
         Arc::new(Self::new(Arc::new(Batcher {
-            corpus: Prepared {
+            corpus: EncodedCorpus {
                 sentences: batcher.corpus.sentences[start..end].to_vec(),
                 encoded: batcher.corpus.encoded[start..end].to_vec(),
             },
             pieces: batcher.pieces.clone(),
-            lookup: batcher.lookup.clone(),
-            window: batcher.window,
-            overlap: batcher.overlap,
             head: batcher.head.clone(),
             labels: batcher.labels.clone(),
             batch: batcher.batch,
@@ -295,23 +262,27 @@ impl<H: Head> DataLoader<Batch<H::Gold>> for Loader<H> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::encoder::tokenizer::WordTokenizer;
     use crate::heads::seq_ner::SeqNer;
 
     fn loader(tokens: usize) -> Loader<SeqNer> {
         let sentences: Vec<Sentence> = (0..103)
             .map(|index| Sentence::from_words((0..index % 17).map(|word| format!("w{word}"))))
             .collect();
-        let pieces = WordTokenizer::train(&sentences, 50, true).unwrap();
+        let tokenizer = WordTokenizer::train(&sentences, 50, true).unwrap();
         Loader::new(Arc::new(Batcher {
-            corpus: Prepared {
-                encoded: pieces.encode(&sentences),
+            corpus: EncodedCorpus {
+                encoded: tokenizer.encode(&sentences),
                 sentences,
             },
-            pieces: Arc::new(pieces),
-            lookup: None,
-            window: 32,
-            overlap: 4,
-            head: Default::default(),
+            pieces: PieceBatcher {
+                tokenizer: Arc::new(tokenizer),
+                features: None,
+                window: 32,
+                overlap: 4,
+                has_context: false,
+            },
+            head: crate::heads::Settings::of(crate::heads::Preset::Paper),
             labels: Labels::new(["X"]),
             batch: 8,
             bucket: 32,
@@ -329,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn epochs_differ_but_repeat_and_can_be_entered_midway() {
+    fn epochs_differ_are_reproducible_and_can_be_resumed() {
         let loader = loader(0);
         loader.seek(1, 0);
         let first = order(&loader);
@@ -351,26 +322,29 @@ mod tests {
         for batch in loader.iter() {
             let batch = batch.unwrap();
             assert!(batch.frozen);
-            share += batch.pieces.padding_share();
+            share += batch.pieces.rows.padding_share();
             count += 1.0;
         }
         assert!(share / count < 0.1, "{}", share / count);
-        assert!(loader.batcher().padding(1) < 0.1);
+        assert!(loader.batcher().padding_share(1) < 0.1);
     }
 
     #[test]
-    fn a_budget_of_pieces_holds_and_loses_no_sentence() {
+    fn a_limit_on_pieces_is_kept_and_no_sentence_is_lost() {
         let loader = loader(64);
         for epoch in [0, 1, 2] {
             loader.seek(epoch, 0);
             let batches: Vec<Batch<_>> = loader.iter().map(Result::unwrap).collect();
             assert_eq!(batches.len(), loader.batcher().batches(epoch));
-            let pieces = batches.iter().map(|batch| batch.pieces.ids.len());
+            let pieces = batches.iter().map(|batch| {
+                let rows = &batch.pieces.rows;
+                rows.len() * rows.width()
+            });
             assert!(pieces.max().unwrap() <= 64);
             let mut all: Vec<usize> = batches.iter().flat_map(|b| b.sentences.clone()).collect();
             all.sort_unstable();
             assert_eq!(all, (0..103).collect::<Vec<_>>());
-            // Short sentences share a batch with more others than long ones.
+            // A batch of short sentences has more of them than one of long sentences.
             assert!(batches.iter().map(|batch| batch.sentences.len()).max() > Some(8));
         }
         let before = loader.batcher().batches_before(3);

@@ -1,57 +1,29 @@
-//! Checkpoints that are whole or not there, and the lock on a run's folder.
+//! Atomic checkpoints, and the lock on a run folder.
 //!
-//! Burn saves model, optimiser and schedule as three files, each in a thread of its own. Here the three are
-//! written into `checkpoints/partial-N`; whichever finishes last adds `state.json` and the hashes of all files,
-//! and renames the folder to `checkpoints/step-N`. What a crash leaves behind is a `partial-` folder, which is
-//! never read, or nothing.
+//! Burn saves model, optimizer and learning-rate schedule as three files, each in a thread of its own. Here the three
+//! are written into `checkpoints/partial-N`; the last to finish adds `state.json` and the hashes of all files, and
+//! renames the folder to `checkpoints/step-N`. A crash leaves at most a `partial-` folder, which is never read.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use burn::tensor::Device;
 use burn::train::checkpoint::{Checkpoint, Checkpointer, CheckpointerError};
 use burn::train::checkpoint::{CheckpointingAction, CheckpointingStrategy};
 use burn::train::metric::store::EventStoreClient;
-use serde::{Deserialize, Serialize};
 
-use super::curves::Curves;
+use super::state::RunState;
 use crate::error::{Error, Result};
+use crate::heads::Head;
+use crate::model::folder::{self, TEMPORARY};
 use crate::model::manifest;
+use crate::model::tagger::ModelTagger;
+use crate::recipe::set::Assignment;
 
-/// The three parts Burn saves.
+/// The three files Burn saves.
 pub const PARTS: [&str; 3] = ["model", "optimizer", "schedule"];
-
-/// Where a run stands, beside its weights.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct RunState {
-    /// Fingerprint of the sentences the run is trained and chosen on.
-    pub data: String,
-    /// The epoch that goes on, from 1.
-    pub epoch: usize,
-    /// Batches of that epoch already trained on.
-    pub batch: usize,
-    /// Optimiser steps so far.
-    pub step: usize,
-    /// Loss of that epoch so far, summed over sentences.
-    pub loss_sum: f64,
-    /// Sentences in that sum.
-    pub loss_sentences: usize,
-    /// Seconds of training so far.
-    pub seconds: f64,
-    /// The checkpoint with the best dev F1 (without a dev set: the last), by its step.
-    pub best_step: usize,
-    /// That F1, between 0 and 1.
-    pub best_f1: f64,
-    /// Dev F1 of a bundle's other head after the last epoch, with its name.
-    pub other: Option<(String, f64)>,
-    /// Epochs since the best one.
-    pub stale: usize,
-    /// True when no epoch is left.
-    pub finished: bool,
-    /// The curves so far.
-    pub curves: Curves,
-}
 
 /// The checkpoints of a run.
 #[derive(Debug, Clone)]
@@ -67,7 +39,7 @@ struct Pending {
 }
 
 impl Checkpoints {
-    /// The checkpoints of the run in `run`, for looking at them: another process may be writing there.
+    /// The checkpoints in a run folder, for reading: another process may be writing them.
     pub fn at(run: &Path) -> Self {
         Self {
             folder: run.join("checkpoints"),
@@ -75,23 +47,13 @@ impl Checkpoints {
         }
     }
 
-    /// The same for the process that holds the run's lock: leftovers of a crash are cleared away.
+    /// The checkpoints in a run folder for the process that holds its lock: removes what a crash left behind.
     pub fn open(run: &Path) -> Result<Self> {
         let checkpoints = Self::at(run);
         let folder = &checkpoints.folder;
         fs::create_dir_all(folder).map_err(|source| Error::io(folder, source))?;
-        for entry in fs::read_dir(folder).map_err(|source| Error::io(folder, source))? {
-            let path = entry.map_err(|source| Error::io(folder, source))?.path();
-            if name(&path).starts_with("partial-") {
-                fs::remove_dir_all(&path).map_err(|source| Error::io(&path, source))?;
-            }
-        }
-        for entry in fs::read_dir(run).map_err(|source| Error::io(run, source))? {
-            let path = entry.map_err(|source| Error::io(run, source))?.path();
-            if name(&path).starts_with(".bundle-") {
-                fs::remove_dir_all(&path).map_err(|source| Error::io(&path, source))?;
-            }
-        }
+        remove_folders(folder, "partial-")?;
+        remove_folders(run, TEMPORARY)?;
         Ok(checkpoints)
     }
 
@@ -100,8 +62,7 @@ impl Checkpoints {
         self.folder.join(format!("step-{step:09}"))
     }
 
-    /// The newest checkpoint whose files are all there and unchanged; damaged ones are named in the log and
-    /// passed over.
+    /// The state of the newest intact checkpoint; damaged ones are reported and skipped.
     pub fn newest(&self) -> Result<Option<RunState>> {
         if !self.folder.is_dir() {
             return Ok(None);
@@ -123,7 +84,7 @@ impl Checkpoints {
         Ok(None)
     }
 
-    /// Announces the state that belongs to the checkpoint about to be saved for its step.
+    /// Registers the state that belongs to the checkpoint about to be saved for its step.
     pub fn announce(&self, state: RunState) {
         self.lock().states.insert(state.step, state);
     }
@@ -144,7 +105,7 @@ impl Checkpoints {
         self.folder.join(format!("partial-{step:09}"))
     }
 
-    /// Counts a part as written; with the last one the checkpoint becomes real and old ones go.
+    /// Counts a file as written; after the last one the checkpoint gets its final name and old ones are removed.
     fn written(&self, step: usize) -> Result<()> {
         let state = {
             let mut pending = self.lock();
@@ -186,6 +147,37 @@ impl Checkpoints {
         }
         Ok(())
     }
+}
+
+/// Removes the folders in `parent` whose names start with `prefix`.
+fn remove_folders(parent: &Path, prefix: &str) -> Result<()> {
+    for entry in fs::read_dir(parent).map_err(|source| Error::io(parent, source))? {
+        let path = entry.map_err(|source| Error::io(parent, source))?.path();
+        if name(&path).starts_with(prefix) {
+            fs::remove_dir_all(&path).map_err(|source| Error::io(&path, source))?;
+        }
+    }
+    Ok(())
+}
+
+/// Loads the best checkpoint of an unfinished run, or the newest one if no epoch is finished yet.
+pub fn load_checkpoint<H: Head>(
+    run: &Path,
+    device: &Device,
+    overrides: &[Assignment],
+) -> Result<ModelTagger<H>> {
+    let checkpoints = Checkpoints::at(run);
+    let Some(state) = checkpoints.newest()? else {
+        return Err(Error::model_folder(
+            run,
+            "there is neither a finished model nor a checkpoint in this folder yet",
+        ));
+    };
+    let step = match state.best_step {
+        0 => state.step, // stopped inside the first epoch
+        best => best,
+    };
+    folder::load_checkpoint(run, &checkpoints.step_folder(step), device, overrides)
 }
 
 fn name(path: &Path) -> String {
@@ -232,7 +224,7 @@ impl<R: Checkpoint> Checkpointer<R> for Part {
     }
 }
 
-/// Saves whenever it is asked: the training loop decides when.
+/// Saves on request: the training loop decides when.
 pub struct OnRequest;
 
 impl CheckpointingStrategy for OnRequest {
@@ -241,14 +233,14 @@ impl CheckpointingStrategy for OnRequest {
     }
 }
 
-/// Holds a run's folder for this process; the system lets go of it however the process ends.
+/// Exclusive use of a run folder; the system releases it however the process ends.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
 }
 
 impl Lock {
-    /// Takes the folder, or says who has it.
+    /// Takes the lock, or fails when another process has it.
     pub fn take(run: &Path) -> Result<Self> {
         let path = run.join(".lock");
         let file = File::options()

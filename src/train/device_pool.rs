@@ -1,4 +1,4 @@
-//! Who calculates the batches of a step: one device, or several at once through Burn's multi-device step.
+//! The devices that compute the batches of a step: one, or several at once through Burn's multi-device step.
 
 use burn::data::dataloader::{DataLoaderIterator, Progress};
 use burn::data::dataset::DatasetError;
@@ -8,17 +8,18 @@ use burn::train::{Learner, TrainOutput};
 
 use super::batches::{Batch, mix};
 use super::step::Outcome;
+use crate::error::{Error, Result};
 use crate::heads::Head;
 use crate::model::recognizer::Recognizer;
 
-/// The devices of a run, the one that holds the weights first.
+/// The devices of a run; the first holds the weights.
 pub struct DevicePool<H: Head> {
     devices: Vec<Device>,
     several: Option<MultiDevicesTrainStep<Recognizer<H>>>,
 }
 
 impl<H: Head> DevicePool<H> {
-    /// Starts a thread for each of several devices.
+    /// A pool; with several devices, each gets a thread.
     pub fn new(devices: &[Device]) -> Self {
         Self {
             devices: devices.to_vec(),
@@ -26,19 +27,19 @@ impl<H: Head> DevicePool<H> {
         }
     }
 
-    /// How many batches are calculated at once.
+    /// How many batches are computed at once.
     pub fn size(&self) -> usize {
         self.devices.len()
     }
 
-    /// Losses and gradients of at most as many batches as there are devices, in their order, on the first device.
-    /// `seed` and the number that comes with each batch decide its random numbers.
-    pub fn calculate(
+    /// Losses and gradients of at most [`size`](Self::size) batches, in their order, on the first device. The random
+    /// numbers of a batch depend on `seed` and on the number that comes with the batch.
+    pub fn compute(
         &self,
         learner: &Learner<Recognizer<H>>,
         batches: Vec<(usize, Batch<H::Gold>)>,
         seed: u64,
-    ) -> Result<Vec<TrainOutput<Outcome>>, String> {
+    ) -> Result<Vec<TrainOutput<Outcome>>> {
         for (device, (number, _)) in self.devices.iter().zip(&batches) {
             device.seed(mix(seed, *number as u64));
         }
@@ -52,11 +53,11 @@ impl<H: Head> DevicePool<H> {
             loaders.push(Box::new(SingleBatch(batches.next())));
         }
         let model = learner.model();
-        self.wait()?;
+        self.synchronise()?;
         let (outputs, _) = several
             .step(&mut loaders, &model)
-            .map_err(|problem| problem.to_string())?;
-        self.wait()?;
+            .map_err(|problem| Error::Device(problem.to_string()))?;
+        self.synchronise()?;
         let mut outputs: Vec<TrainOutput<Outcome>> = outputs
             .into_iter()
             .map(|found| {
@@ -67,25 +68,27 @@ impl<H: Head> DevicePool<H> {
                 output
             })
             .collect();
-        // They come in the order in which the devices were done.
+        // They arrive in the order in which the devices finished.
         outputs.sort_by_key(|output| output.item.batch);
         Ok(outputs)
     }
 
-    /// Waits for all work. Burn's GPU backends queue it by thread, and a tensor handed to another thread may be read
-    /// there before it is calculated: without this, two threads on one Vulkan device train on numbers of before.
-    fn wait(&self) -> Result<(), String> {
-        self.devices
-            .iter()
-            .try_for_each(|device| device.sync().map_err(|problem| problem.to_string()))
+    /// Waits for all queued work. Burn's GPU backends queue it by thread, and a tensor passed to another thread may be
+    /// read there before it is computed: without this, two threads on one Vulkan device train on stale values.
+    fn synchronise(&self) -> Result<()> {
+        self.devices.iter().try_for_each(|device| {
+            device
+                .sync()
+                .map_err(|problem| Error::Device(problem.to_string()))
+        })
     }
 }
 
-/// What one device is handed for a step.
+/// A data loader of one batch, for one device and one step.
 struct SingleBatch<G>(Option<Batch<G>>);
 
 impl<G> Iterator for SingleBatch<G> {
-    type Item = Result<Batch<G>, DatasetError>;
+    type Item = std::result::Result<Batch<G>, DatasetError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.0.take().map(Ok)

@@ -1,16 +1,28 @@
-//! Training: recipes, batches, the loop, checkpoints.
+//! Training: from a recipe to a model folder, resumable at any step.
+//!
+//! [`train`] prepares a run ([`prepare`]), takes its folder ([`run_folder`]), runs the training loop
+//! ([`training_loop`], called by Burn through [`strategy`]) and writes the model folder. Everything that changes while a
+//! run goes on is one [`RunState`], saved with every checkpoint.
 
 pub mod batches;
 pub mod checkpoints;
-mod claim;
 pub mod corpus;
 pub mod curves;
 mod device_pool;
-pub mod inspect;
-pub mod launch;
 pub mod optimizer;
+pub mod prepare;
 pub mod progress;
 pub mod run;
+mod run_folder;
 pub mod schedule;
+pub mod state;
 pub mod step;
-pub mod strategy;
+mod strategy;
+pub mod trainer;
+mod training_loop;
+
+pub use checkpoints::load_checkpoint;
+pub use corpus::Corpus;
+pub use run::{Finished, ProgressOutput, TrainOptions, train};
+pub use state::RunState;
+pub use trainer::{Inspection, Trainer, trainer};

@@ -1,4 +1,4 @@
-//! AdamW in one pass over each tensor, parameter groups, and clipping by the norm of all gradients.
+//! AdamW in one pass over each tensor, parameter groups, and gradient clipping by the global norm.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,10 +13,11 @@ use rayon::prelude::*;
 use crate::nn::host;
 use crate::recipe::Train;
 
-/// Numbers a thread takes at once. Fixed, so that sums do not depend on the number of threads.
+/// Elements a thread updates at once.
 const CHUNK: usize = 1 << 15;
 
-/// A factor for all gradients of the next step, set between backward pass and update.
+/// The factor by which the optimizer multiplies all gradients of the next step, set between the backward pass and
+/// the update.
 #[derive(Debug, Clone)]
 pub struct GradientScale(Arc<AtomicU32>);
 
@@ -29,20 +30,21 @@ impl GradientScale {
         self.0.store(factor.to_bits(), Ordering::Relaxed);
     }
 
-    /// Sets the factor that averages the gradients of as many batches as there are `losses` and shortens them to
-    /// `longest` (0: no limit). Returns their length and the losses, all read from the device at once.
-    pub fn clip<M: Module>(
+    /// Sets the factor for the next optimizer step: 1 / batches (there are as many `losses` as batches), times
+    /// `max_norm` / norm when the norm of the mean gradient exceeds `max_norm` (0: no limit). Returns that norm and the
+    /// losses, all read from the device in one transfer.
+    pub fn set_from_norm<M: Module>(
         &self,
         model: &M,
         gradients: &GradientsParams,
         losses: Vec<Tensor<1>>,
-        longest: f64,
+        max_norm: f64,
     ) -> (f64, Vec<f64>) {
         let mut factor = 1.0 / losses.len() as f64;
         let (norm, losses) = norm_and_losses(model, gradients, losses);
         let norm = factor * norm;
-        if longest > 0.0 {
-            factor *= (longest / (norm + 1e-6)).min(1.0);
+        if max_norm > 0.0 {
+            factor *= (max_norm / (norm + 1e-6)).min(1.0);
         }
         self.set(factor as f32);
         (norm, losses)
@@ -53,7 +55,7 @@ impl GradientScale {
     }
 }
 
-/// AdamW (Loshchilov and Hutter) with its arithmetic as in PyTorch.
+/// AdamW (Loshchilov and Hutter, 2019) with the arithmetic of `torch.optim.AdamW`.
 #[derive(Debug, Clone)]
 pub struct AdamW {
     beta_1: f32,
@@ -93,7 +95,7 @@ impl Optimizer for AdamW {
                 moment_2: Tensor::zeros(tensor.dims(), &device),
                 max_moment_2: None,
             },
-            // Read from a checkpoint, it may be on another device still.
+            // A state read from a checkpoint may still be on another device.
             |state| {
                 if state.momentum.moment_1.device() == device {
                     state.momentum
@@ -132,12 +134,12 @@ impl Optimizer for AdamW {
     }
 }
 
-/// Whether a device's numbers can be had without a transfer.
+/// True when tensors of a device can be accessed without a transfer.
 fn on_host(device: &Device) -> bool {
     *device == Device::flex()
 }
 
-/// One step's numbers, the same for every element.
+/// The scalars of one step, the same for every element.
 struct Constants {
     beta_1: f32,
     beta_2: f32,
@@ -218,7 +220,7 @@ impl Constants {
     }
 }
 
-/// The optimiser of a run: weight decay everywhere but on biases and norms.
+/// The optimizer of a run: weight decay on everything except biases and norms.
 pub fn optimizer(train: &Train) -> (ModuleOptimizer, GradientScale) {
     let scale = GradientScale::new();
     let plain = ParamGroup::from_regex(r"(^|\.)(bias|gamma|beta)$").expect("a valid pattern");
@@ -227,7 +229,7 @@ pub fn optimizer(train: &Train) -> (ModuleOptimizer, GradientScale) {
     (optimizer, scale)
 }
 
-/// The length of all gradients together, and the losses, in one transfer.
+/// The global gradient norm and the losses, in one transfer.
 fn norm_and_losses<M: Module>(
     model: &M,
     gradients: &GradientsParams,
@@ -257,12 +259,12 @@ fn norm_and_losses<M: Module>(
     (squares.iter().sum::<f64>().sqrt(), losses.to_vec())
 }
 
-/// True when every parameter is a number.
+/// True when every parameter is finite.
 pub fn all_finite<M: Module>(model: &M) -> bool {
     struct Sums(Vec<Tensor<1>>);
     impl ModuleVisitor for Sums {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            // One number that is none makes the sum none.
+            // A sum is not finite when one of its terms is not.
             self.0.push(param.val().inner().sum());
         }
     }
@@ -336,7 +338,7 @@ mod tests {
     /// Numbers of torch.optim.AdamW: lr 0.1, weight decay 0.5, two steps of gradients (0.3, -2), (-0.1, 1).
     #[test]
     fn steps_are_pytorchs() {
-        for device in [Device::flex(), crate::device::parse("ndarray").unwrap()] {
+        for device in crate::device::cpu_devices() {
             let train = Train::default();
             let adamw = AdamW::new(&train, 0.5, &GradientScale::new());
             let tensor = Tensor::<1>::from_floats([1.0, -1.0], &device);

@@ -1,4 +1,4 @@
-//! Progress for pipes and logs: one line every few seconds. On a terminal Burn's own display shows it.
+//! Progress as text, one line every few seconds, for pipes and log files.
 
 use std::time::{Duration, Instant};
 
@@ -9,9 +9,9 @@ use burn::train::renderer::{
     MetricsRendererTraining,
 };
 
-use super::checkpoints::RunState;
+use super::state::RunState;
 
-/// Writes lines about a run to standard output.
+/// Prints the progress of a run to standard output.
 #[derive(Debug)]
 pub struct Reporter {
     silent: bool,
@@ -22,7 +22,7 @@ pub struct Reporter {
 }
 
 impl Reporter {
-    /// A reporter for a run of epochs of so many `batches`; a silent one says nothing.
+    /// A reporter for a run; `batches` is the number of batches of each epoch. A silent one prints nothing.
     pub fn new(silent: bool, seconds: f64, batches: Vec<usize>) -> Self {
         Self {
             silent,
@@ -53,7 +53,7 @@ impl Reporter {
             self.batches.len(),
             state.batch,
             self.batches[state.epoch - 1],
-            state.loss_sum / state.loss_sentences.max(1) as f64,
+            state.mean_loss(),
             self.sentences_since as f64 / elapsed.as_secs_f64().max(1e-9),
             clock(eta),
         );
@@ -111,7 +111,7 @@ pub fn clock(seconds: f64) -> String {
     }
 }
 
-/// Burn's display when the output is no terminal: nothing, for the reporter speaks.
+/// A renderer for Burn that shows nothing; [`Reporter`] prints progress instead.
 pub struct NoRenderer;
 
 impl MetricsRendererTraining for NoRenderer {

@@ -1,255 +1,302 @@
-//! A run's parts, read and sized before anything is trained.
+//! A run from recipe to model folder.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 
-use burn::module::{Module, ModuleVisitor, Param};
-use burn::tensor::{Device, Tensor};
+use burn::tensor::Device;
+use burn::train::logger::InMemoryMetricLogger;
+use burn::train::{Interrupter, Learner, SupervisedTraining, TrainingStrategy};
+use serde_json::{Value, json};
 
-use super::batches::{Batcher, Prepared};
+use super::batches::Loader;
+use super::checkpoints::{Checkpoints, Lock, OnRequest};
 use super::corpus::Corpus;
-use crate::encoder::features::{FeatureChoice, FeatureConfig};
-use crate::encoder::pieces::{EncodedSentence, WordTokenizer};
-use crate::encoder::vocabulary::Vocabulary;
-use crate::encoder::{EncoderConfig, load, vectors};
+use super::optimizer::optimizer;
+use super::prepare::PreparedRun;
+use super::progress::NoRenderer;
+use super::run_folder;
+use super::schedule::scheduler;
+use super::state::RunState;
+use super::step::{Loss, SpanF1};
+use super::strategy::ResumableTraining;
+use super::training_loop::LoopConfig;
 use crate::error::{Error, Result};
-use crate::files::write_atomic;
+use crate::eval::{Report, evaluate};
 use crate::heads::Head;
-use crate::model::folder;
 use crate::model::recognizer::Recognizer;
+use crate::model::tagger::{ModelTagger, Tagger};
+use crate::model::{card, folder};
 use crate::recipe::Recipe;
 use crate::text::Sentence;
 
-/// A run's parts, once everything is read.
-pub struct Run<H: Head> {
-    /// The recipe with every default.
-    pub recipe: Recipe,
-    /// The head's knobs.
-    pub head: H::Config,
-    /// The sentences.
-    pub corpus: Corpus,
-    /// The tokenizer.
-    pub pieces: Arc<WordTokenizer>,
-    /// The encoder's sizes.
-    pub encoder: EncoderConfig,
-    /// The pretrained encoder's folder.
-    pub pretrained: Option<PathBuf>,
-    /// Vectors of the words in the features' vocabulary.
-    pub vectors: Vec<f32>,
+/// How progress is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ProgressOutput {
+    /// Not at all.
+    #[default]
+    Silent,
+    /// A line on standard output every few seconds.
+    Lines,
+    /// Burn's display, which takes the whole terminal.
+    Terminal,
 }
 
-impl<H: Head> Run<H> {
-    /// Finds the encoder, or sizes a fresh one.
-    pub fn prepare(recipe: Recipe, head: H::Config, corpus: Corpus) -> Result<Self> {
-        let choice = &recipe.encoder;
-        let (pieces, transformer, pretrained) = match &choice.pretrained {
-            Some(name) => {
-                let folder = load::find(name)?;
-                let mut config = load::config(&folder)?;
-                if let Some(dropout) = choice.dropout {
-                    config.dropout = dropout;
-                    config.attention_dropout = dropout;
-                }
-                (WordTokenizer::from_folder(&folder)?, config, Some(folder))
-            }
-            None => {
-                let scratch = choice.scratch.clone().unwrap_or_default();
-                let pieces =
-                    WordTokenizer::train(&corpus.train, scratch.vocabulary, scratch.lowercase)?;
-                let config = scratch.transformer(pieces.vocabulary());
-                (pieces, config, None)
-            }
-        };
-        if transformer.heads == 0 || !transformer.width.is_multiple_of(transformer.heads) {
-            return Err(Error::Config(format!(
-                "the encoder's width {} is not a multiple of its {} attention heads",
-                transformer.width, transformer.heads
-            )));
+/// What to train, where, and how to report it.
+pub struct TrainOptions {
+    /// The recipe, with bundles resolved (see `registry::resolve`).
+    pub recipe: Recipe,
+    /// The run folder: checkpoints while it runs, the model folder at its end.
+    pub out: PathBuf,
+    /// Continue from the newest checkpoint in the run folder.
+    pub resume: bool,
+    /// Write a checkpoint before the first step too, for devices that may be lost at any time.
+    pub checkpoint_first: bool,
+    /// Where to train: each device takes a batch of its own. The first holds the weights.
+    pub devices: Vec<Device>,
+    /// Folders in which named corpora are searched.
+    pub roots: Vec<PathBuf>,
+    /// How progress is shown.
+    pub output: ProgressOutput,
+    /// The command line, for the model card.
+    pub command: String,
+    /// Stops the run when asked.
+    pub interrupter: Interrupter,
+}
+
+impl TrainOptions {
+    /// Training of a recipe on the CPU into a folder, without output.
+    pub fn new(recipe: Recipe, out: impl Into<PathBuf>) -> Self {
+        Self {
+            recipe,
+            out: out.into(),
+            resume: false,
+            checkpoint_first: false,
+            devices: vec![Device::flex()],
+            roots: vec!["datasets".into()],
+            output: ProgressOutput::Silent,
+            command: String::new(),
+            interrupter: Interrupter::new(),
         }
-        if transformer.window() < 3 || transformer.width == 0 || transformer.layers == 0 {
-            return Err(Error::Config(
-                "the encoder needs at least one layer, a width, and room for three pieces".into(),
+    }
+}
+
+/// A finished run.
+pub struct Finished {
+    /// The best model.
+    pub tagger: Box<dyn Tagger>,
+    /// Scores on dev, when there is one.
+    pub dev: Option<Report>,
+    /// Scores on test, when there is one.
+    pub test: Option<Report>,
+    /// The state at the end of training.
+    pub state: RunState,
+}
+
+/// Trains, evaluates and writes the model into the run folder.
+pub fn train<H: Head>(options: &TrainOptions) -> Result<Finished> {
+    let head: H::Config = options.recipe.head_config()?;
+    let mut recipe = options.recipe.with_head(&head)?;
+    one_batch_per_device(&mut recipe, options);
+    run_folder::refuse_other_run(options)?;
+    // Whatever can fail early fails before the folder is taken.
+    let corpus = Corpus::load(&recipe, &options.roots)?;
+    let run = PreparedRun::<H>::new(recipe, head, corpus)?;
+    fs::create_dir_all(&options.out).map_err(|source| Error::io(&options.out, source))?;
+    let _lock = Lock::take(&options.out)?;
+    let state = run_folder::enter(options, &run.recipe)?;
+    match &state {
+        None => run.write_description(&options.out)?,
+        Some(state) if state.data != run.corpus.fingerprint() => {
+            return Err(Error::model_folder(
+                &options.out,
+                "the training or dev sentences are not those this run was started with; restore the old files, or start \
+                 a new run with another --out",
             ));
         }
-        if pieces.vocabulary() > transformer.vocabulary {
-            return Err(Error::Config(format!(
-                "the tokenizer knows {} pieces, but the encoder has embeddings for {} only; they do not belong together",
-                pieces.vocabulary(),
-                transformer.vocabulary
-            )));
+        Some(_) => {}
+    }
+    let state = run.train(options, state)?;
+    run.finish(options, state)
+}
+
+/// Rounds `train.accumulate` up so that every device has a batch in every step. The result of a step then depends on
+/// the recipe alone, not on which device computes which batch.
+fn one_batch_per_device(recipe: &mut Recipe, options: &TrainOptions) {
+    let (devices, train) = (options.devices.len(), &mut recipe.train);
+    train.accumulate = train.accumulate.next_multiple_of(devices);
+    if devices > 1 && options.output != ProgressOutput::Silent {
+        println!(
+            "{devices} devices: a step takes {} batches of {} sentences, as train.accumulate = {} does on one device",
+            train.accumulate, train.batch, train.accumulate
+        );
+    }
+}
+
+impl<H: Head> PreparedRun<H> {
+    fn train(&self, options: &TrainOptions, saved: Option<RunState>) -> Result<RunState> {
+        let resumed = saved.is_some();
+        let state = saved.unwrap_or_else(|| RunState::new(self.corpus.fingerprint()));
+        if state.finished {
+            return Ok(state);
         }
-        H::fits(&head, transformer.width)?;
-        let prompts = H::prompts(&head, &corpus.labels);
-        if prompts > 0 && transformer.embedding_width != transformer.width {
-            return Err(Error::Config(format!(
-                "{} encodes vectors of its own with each sentence, which needs an encoder whose embeddings ({}) are as wide as its layers ({})",
-                H::name(),
-                transformer.embedding_width,
-                transformer.width
-            )));
-        }
-        // The first and the last piece, and one of a word between them.
-        if transformer.window() < prompts + 3 {
-            return Err(Error::Config(format!(
-                "the encoder takes {} pieces; {prompts} vectors of the head {} leave no room for a word",
-                transformer.window(),
-                H::name()
-            )));
-        }
-        let (features, vectors) = features(&choice.features, &corpus.train)?;
-        if let Some(features) = &features {
-            features.check(transformer.width)?;
-        }
-        let encoder = EncoderConfig {
-            transformer,
-            pooling: choice.pooling,
-            layers: choice.layers,
-            overlap: choice.overlap,
-            context: choice.context,
-            features,
+        let settings = &self.recipe.train;
+        let devices: Vec<Device> = options
+            .devices
+            .iter()
+            .cloned()
+            .map(Device::autodiff)
+            .collect();
+        let model = self.model(&devices[0])?;
+        let train = Loader::new(Arc::new(self.batcher(&self.corpus.train, settings.batch)));
+        let valid = Loader::new(Arc::new(self.batcher(&self.corpus.dev, 2 * settings.batch)));
+        self.describe(options, &model, &train);
+        let (optimizer, scale) = optimizer(settings);
+        let steps = (1..=settings.epochs)
+            .map(|epoch| train.batcher().batches(epoch))
+            .map(|batches| batches.div_ceil(settings.accumulate))
+            .sum();
+        let learner = Learner::new(model, optimizer, scheduler(settings, steps));
+        let checkpoints = Checkpoints::open(&options.out)?;
+        let (end, ended) = channel();
+        let strategy = ResumableTraining {
+            config: LoopConfig {
+                train: settings.clone(),
+                devices,
+                loader: train.clone(),
+                start: (state, resumed),
+                checkpoints: checkpoints.clone(),
+                scale,
+                checkpoint_first: options.checkpoint_first,
+                output: options.output,
+            },
+            end,
         };
-        Ok(Self {
-            recipe,
-            head,
-            corpus,
-            pieces: Arc::new(pieces),
-            encoder,
-            pretrained,
-            vectors,
+        let mut training = SupervisedTraining::new(&options.out, Arc::new(train), Arc::new(valid))
+            .metric_train_numeric(Loss::default())
+            .metric_valid_numeric(Loss::default())
+            .metric_valid_numeric(SpanF1::default())
+            .with_metric_logger(InMemoryMetricLogger::default())
+            .with_application_logger(None)
+            .with_custom_checkpointers(
+                checkpoints.part(0),
+                checkpoints.part(1),
+                checkpoints.part(2),
+            )
+            .with_checkpointing_strategy(OnRequest)
+            .with_interrupter(options.interrupter.clone())
+            .with_training_strategy(TrainingStrategy::Custom(Arc::new(strategy)))
+            .num_epochs(settings.epochs);
+        if options.output != ProgressOutput::Terminal {
+            training = training.renderer(Box::new(NoRenderer));
+        }
+        training.launch(learner);
+        let (state, result) = (ended.recv())
+            .map_err(|_| Error::Training("the training loop was not run to its end".into()))?;
+        state.curves.write(&options.out)?;
+        result?;
+        if !state.finished {
+            return Err(Error::Interrupted(format!(
+                "stopped after step {}; everything up to there is saved, continue with --resume --out {}",
+                state.step,
+                options.out.display()
+            )));
+        }
+        Ok(state)
+    }
+
+    fn describe(&self, options: &TrainOptions, model: &Recognizer<H>, train: &Loader<H>) {
+        if options.output == ProgressOutput::Silent {
+            return;
+        }
+        let corpus = &self.corpus;
+        println!(
+            "{} on {} training, {} dev and {} test sentences; {} types: {}",
+            H::name(),
+            corpus.train.len(),
+            corpus.dev.len(),
+            corpus.test.len(),
+            corpus.labels.len(),
+            corpus.labels.names().join(", ")
+        );
+        let nested = corpus.nested();
+        if nested > 0 && !model.head.nested() {
+            println!(
+                "this head is flat: it is trained and validated on the outermost entities ({nested} training entities are nested)"
+            );
+        } else if nested > 0 && model.head.has_flat_part() {
+            println!(
+                "the tagger of this bundle is trained on the outermost entities ({nested} training entities are nested)"
+            );
+        }
+        println!(
+            "{} parameters, {} batches per epoch ({:.1} % padding if padded), run folder {}",
+            burn::module::Module::num_params(model),
+            train.batcher().batches(1),
+            100.0 * train.batcher().padding_share(1),
+            options.out.display()
+        );
+    }
+
+    /// Evaluates the best checkpoint and writes the model folder.
+    fn finish(&self, options: &TrainOptions, state: RunState) -> Result<Finished> {
+        let device = options.devices[0].clone().inner();
+        let fresh = Recognizer::<H>::new(&self.encoder, &self.head, &self.corpus.labels, &device);
+        let checkpoint = Checkpoints::at(&options.out).step_folder(state.best_step);
+        let model = folder::restore(fresh, &checkpoint)?;
+        let tagger = ModelTagger::new(
+            model.clone(),
+            self.pieces.clone(),
+            self.encoder.clone(),
+            self.corpus.labels.clone(),
+        );
+        let score = |sentences: &[Sentence]| {
+            if sentences.is_empty() {
+                Ok(None)
+            } else {
+                evaluate(&tagger, sentences).map(Some)
+            }
+        };
+        let dev = score(&self.corpus.dev)?;
+        let test = score(&self.corpus.test)?;
+        let metrics = self.metrics(&state, dev.as_ref(), test.as_ref());
+        let card = card::card(&card::CardFacts {
+            recipe: &self.recipe,
+            labels: &self.corpus.labels,
+            corpus: self.corpus.about.clone(),
+            metrics: &metrics,
+            command: &options.command,
+            nested: model.head.nested(),
+        });
+        folder::write(
+            &options.out,
+            &folder::ModelFiles {
+                model: &model,
+                config: self.config(),
+                pieces: &self.pieces,
+                recipe: self.recipe.to_toml()?,
+                metrics,
+                card,
+                half: self.recipe.train.half,
+            },
+        )?;
+        Ok(Finished {
+            tagger: Box::new(tagger),
+            dev,
+            test,
+            state,
         })
     }
 
-    /// What evaluate needs of a run that is not finished.
-    pub fn write_description(&self, out: &Path) -> Result<()> {
-        let path = out.join("config.json");
-        let json = serde_json::to_string_pretty(&self.config()).expect("a config is plain data");
-        write_atomic(&path, json.as_bytes())?;
-        self.pieces.save(&out.join("tokenizer.json"))
+    fn metrics(&self, state: &RunState, dev: Option<&Report>, test: Option<&Report>) -> Value {
+        json!({
+            "dev": dev.map(Report::to_json),
+            "test": test.map(Report::to_json),
+            "best_step": state.best_step,
+            "steps": state.step,
+            "seconds": state.seconds,
+            "curves": state.curves,
+        })
     }
-
-    /// The model's description.
-    pub fn config(&self) -> folder::Config {
-        folder::Config::new::<H>(&self.head, &self.corpus.labels, &self.encoder)
-    }
-
-    /// What batches of these sentences are made with.
-    pub fn batcher(&self, sentences: &[Sentence], batch: usize) -> Batcher<H> {
-        let has_context = self.encoder.context > 0;
-        let encoded = self.pieces.encode_with(sentences, has_context);
-        if has_context && !encoded.iter().any(|one| one.pieces() > one.ids.len()) {
-            tracing::warn!(
-                "encoder.context = {}, but no sentence here has a neighbour: the corpus names no documents",
-                self.encoder.context
-            );
-        }
-        let limit = self.encoder.transformer.window() - 2;
-        let crowded = |one: &&EncodedSentence| has_context && one.pieces() > limit;
-        let crowded = encoded.iter().filter(crowded).count();
-        if crowded > 0 {
-            tracing::info!(
-                "around {crowded} sentences not all neighbours fit into {limit} pieces; their outermost words are left out"
-            );
-        }
-        let cut = encoded
-            .iter()
-            .flat_map(EncodedSentence::counts)
-            .filter(|count| *count > limit)
-            .count();
-        if cut > 0 {
-            tracing::warn!(
-                "{cut} words have more than {limit} pieces each; only the first {limit} are read"
-            );
-        }
-        Batcher {
-            corpus: Prepared {
-                sentences: sentences.to_vec(),
-                encoded,
-            },
-            pieces: self.pieces.clone(),
-            lookup: self.encoder.lookup().map(Arc::new),
-            window: self.encoder.transformer.window() - H::prompts(&self.head, &self.corpus.labels),
-            overlap: self.encoder.overlap,
-            head: self.head.clone(),
-            labels: self.corpus.labels.clone(),
-            batch,
-            bucket: self.recipe.train.bucket,
-            tokens: self.recipe.train.tokens_per_batch,
-            seed: self.recipe.train.seed,
-            freeze_encoder: self.recipe.train.freeze_encoder,
-        }
-    }
-
-    /// The model as it is before the first step. Its weights are drawn on the processor, so they are the same on every
-    /// device.
-    pub fn model(&self, device: &Device) -> Result<Recognizer<H>> {
-        let host = Device::flex().autodiff();
-        host.seed(self.recipe.train.seed);
-        let mut model = Recognizer::<H>::new(&self.encoder, &self.head, &self.corpus.labels, &host);
-        if let Some(folder) = &self.pretrained {
-            load::weights(&mut model.encoder.transformer, folder)?;
-        }
-        if let Some(features) = &mut model.encoder.features {
-            features.set_vectors(&self.vectors);
-        }
-        // Burn draws a weight when it is first looked at, on the device where it is then.
-        model.visit(&mut Draw);
-        Ok(model.fork(device))
-    }
-}
-
-struct Draw;
-
-impl ModuleVisitor for Draw {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        param.val();
-    }
-}
-
-/// The features that a recipe asks for and these sentences allow, and the vectors of the vocabulary's words.
-fn features(
-    choice: &FeatureChoice,
-    sentences: &[Sentence],
-) -> Result<(Option<FeatureConfig>, Vec<f32>)> {
-    if !choice.any() {
-        return Ok((None, Vec::new()));
-    }
-    let mut config = FeatureConfig {
-        vocabulary: Vocabulary::default(),
-        vector_width: 0,
-        pos_width: 0,
-        character_width: usize::from(choice.characters) * choice.character_width,
-        dropout: choice.dropout,
-        lstm_layers: usize::from(choice.lstm) * choice.lstm_layers,
-        lstm_over: choice.lstm_over,
-        lstm_dropout: choice.lstm_dropout,
-    };
-    if choice.pos {
-        config.vocabulary.tags = Vocabulary::tags(sentences, choice.pos_at_least);
-        if config.vocabulary.tags.is_empty() {
-            tracing::warn!(
-                "encoder.features.pos: the training sentences have no parts of speech; the feature is off"
-            )
-        } else {
-            config.pos_width = choice.pos_width
-        }
-    }
-    let mut values = Vec::new();
-    if let Some(name) = &choice.word_vectors {
-        let words: BTreeSet<String> = sentences
-            .iter()
-            .flat_map(|sentence| &sentence.words)
-            .map(|word| word.text.to_lowercase())
-            .collect();
-        let found = vectors::read(&vectors::find(name)?, &words)?;
-        tracing::info!(
-            "{} of {} distinct training words have a vector",
-            found.words.len(),
-            words.len()
-        );
-        config.vector_width = found.width;
-        config.vocabulary.words = found.words;
-        values = found.values;
-    }
-    Ok((Some(config), values))
 }

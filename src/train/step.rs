@@ -1,4 +1,4 @@
-//! What Burn's learner calls: one training step, one validation step, and the metrics made of them.
+//! One training step and one validation step as Burn's learner calls them, and the metrics computed from them.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use burn::train::{InferenceStep, ItemLazy, TrainOutput, TrainStep};
 
 use super::batches::Batch;
 use crate::eval::Counts;
-use crate::heads::Head;
+use crate::heads::{Count, Detail, Head, add_counts};
 use crate::model::recognizer::Recognizer;
 use crate::nn::host;
 use crate::text::{Entity, Mention, outermost};
 
-/// What is known after a step, on the host.
+/// The result of a training or validation step.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
-    /// The loss, once it has been read.
+    /// The loss, once it has been read from the device.
     pub loss: f64,
     /// The loss while it is on the device.
     pub unread: Option<Tensor<1>>,
@@ -28,10 +28,12 @@ pub struct Outcome {
     pub batch: usize,
     /// Sentences of the batch.
     pub sentences: usize,
-    /// Strict counts against the gold, in validation.
+    /// Strict counts against the gold entities; validation only.
     pub counts: Counts,
-    /// The same for a bundle's other head, by its name.
+    /// Name and strict counts of a bundle's other head; validation only.
     pub other: Option<(String, Counts)>,
+    /// What else the head reports; validation only.
+    pub diagnostics: Vec<Count>,
 }
 
 impl ItemLazy for Outcome {
@@ -40,6 +42,31 @@ impl ItemLazy for Outcome {
             self.loss = host::floats(loss)[0] as f64;
         }
         Ok(self)
+    }
+}
+
+/// Sums over the batches of a validation.
+#[derive(Debug, Default)]
+pub(super) struct ValidationSums {
+    /// Loss, summed over sentences.
+    pub loss: f64,
+    /// Strict counts.
+    pub counts: Counts,
+    /// Name and strict counts of a bundle's other head.
+    pub other: Option<(String, Counts)>,
+    /// What else the head reports.
+    pub diagnostics: Vec<Count>,
+}
+
+impl ValidationSums {
+    /// Adds a batch.
+    pub fn add(&mut self, outcome: &Outcome) {
+        self.loss += outcome.loss * outcome.sentences as f64;
+        self.counts += outcome.counts;
+        if let Some((name, counts)) = outcome.other.clone() {
+            self.other.get_or_insert((name, Counts::default())).1 += counts;
+        }
+        add_counts(&mut self.diagnostics, outcome.diagnostics.clone());
     }
 }
 
@@ -67,23 +94,25 @@ impl<H: Head> InferenceStep for Recognizer<H> {
     fn step(&self, batch: Batch<H::Gold>) -> Outcome {
         let states = self.states(&batch.pieces, false);
         let loss = self.head.loss(&states, &batch.gold).total;
-        let mentions = self.head.decode(&states);
-        let other = self.head.decode_other(&states).map(|other| {
+        let found = self.head.diagnose(&states, Detail::Summary);
+        // At this level of detail only a bundle has evidence: its other head.
+        let other = found.evidence.into_iter().next().map(|other| {
             let counts = count(&batch.entities, other.mentions, other.nested);
-            (other.head, counts)
+            (other.name, counts)
         });
         Outcome {
             loss: host::floats(loss)[0] as f64,
             unread: None,
             batch: batch.number,
             sentences: batch.sentences.len(),
-            counts: count(&batch.entities, mentions, self.head.nested()),
+            counts: count(&batch.entities, found.mentions, self.head.nested()),
             other,
+            diagnostics: found.counts,
         }
     }
 }
 
-/// Strict counts of a batch; a flat head is measured by the outermost entities.
+/// Strict counts of a batch; a flat head is scored on the outermost entities.
 fn count(gold: &[Vec<Entity>], mentions: Vec<Vec<Mention>>, nested: bool) -> Counts {
     gold.iter()
         .zip(mentions)

@@ -96,7 +96,7 @@ fn diffusion(table: &str, sets: &[&str]) -> Vec<String> {
 /// The authors' program, but for layers that start at a size for any width.
 const DIFFUSION: [&str; 6] = [
     "head.preset=released",
-    "head.initial=even",
+    "head.initial=uniform",
     "head.steps=3",
     "encoder.scratch.width=64",
     "train.learning_rate=3e-3",

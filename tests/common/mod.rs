@@ -18,7 +18,7 @@ use safetensors::{Dtype, SafeTensors};
 
 /// The devices tests run on: `NERZOO_TEST_DEVICES`, by default `cpu,ndarray`.
 pub fn devices() -> Vec<(String, Device)> {
-    nerzoo::process::keep_pages(); // as the program does
+    nerzoo::process::keep_freed_pages(); // as the program does
     let names = std::env::var("NERZOO_TEST_DEVICES").unwrap_or_else(|_| "cpu,ndarray".into());
     names
         .split(',')

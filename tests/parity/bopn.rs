@@ -4,21 +4,23 @@ use std::path::Path;
 
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
-use nerzoo::encoder::batch::PieceBatch;
-use nerzoo::encoder::pieces::WordTokenizer;
-use nerzoo::encoder::{EncoderConfig, Layers, Pooling, WordStates, load};
-use nerzoo::heads::Head;
+use nerzoo::encoder::batching::PieceBatch;
+use nerzoo::encoder::tokenizer::WordTokenizer;
+use nerzoo::encoder::{EncoderConfig, LayerPooling, Pooling, WordStates, load};
+use nerzoo::heads::bopn::import::PARAMETERS;
 use nerzoo::heads::bopn::{
-    Bopn, Cell, Config, Decoding, Gold, Mode, Offset, Preset, Scheme, mentions,
+    Bopn, Config, Decoding, Gold, GridCell, Mode, Offset, OffsetScheme, mentions,
 };
+use nerzoo::heads::import::Layout;
+use nerzoo::heads::{Head, Preset, Settings};
+use nerzoo::model::folder;
 use nerzoo::model::recognizer::Recognizer;
 use nerzoo::nn::host::floats;
 use nerzoo::text::{Entity, Labels, Mention, Sentence};
-use nerzoo::zoo::{bundle, import};
 use serde_json::Value;
 
 use super::common::{self, Fixture, agree};
-use super::{Names, batch, no_dropout, renamed, sentence, transposed};
+use super::{Names, batch, no_dropout, padded_ids, renamed, sentence, transposed};
 
 #[test]
 fn bopn() {
@@ -60,11 +62,11 @@ impl<'a> Model<'a> {
         let width = transformer.width;
         let labels = labels(fixture.shape("w.bert_encoder.prompt")[0]);
         let config = config(fixture);
-        let imported = import::bopn(&fixture.under("w.")).unwrap();
+        let imported = Bopn::import(&fixture.under("w.")).unwrap();
         let mut encoder = EncoderConfig {
             transformer,
             pooling: Pooling::Mean,
-            layers: Layers::Last,
+            layers: LayerPooling::Last,
             overlap: 0,
             context: 0,
             features: None,
@@ -72,11 +74,14 @@ impl<'a> Model<'a> {
         .init(&device);
         load::weights_from_bytes(&mut encoder.transformer, imported.encoder).unwrap();
         let mut head = Bopn::init(&config, width, &labels, &device);
-        bundle::load_weights_from_bytes(&mut head, imported.head).unwrap();
+        folder::load_weights_from_bytes(&mut head, imported.head).unwrap();
         let sentences = sentences(fixture);
         let batch = batch(&pieces, &sentences, window - labels.len());
-        let ids: Vec<i64> = batch.ids.iter().map(|id| *id as i64).collect();
-        assert_eq!(ids, fixture.integers("in.bert_inputs"), "pieces");
+        assert_eq!(
+            padded_ids(&batch),
+            fixture.integers("in.bert_inputs"),
+            "pieces"
+        );
         Self {
             fixture,
             device,
@@ -186,8 +191,8 @@ impl<'a> Model<'a> {
     fn with(&self, config: &Config) -> Bopn {
         let width = self.model.head.types.dims()[1];
         let mut head = Bopn::init(config, width, &self.labels, &self.device);
-        let imported = import::bopn(&self.fixture.under("w.")).unwrap();
-        bundle::load_weights_from_bytes(&mut head, imported.head).unwrap();
+        let imported = Bopn::import(&self.fixture.under("w.")).unwrap();
+        folder::load_weights_from_bytes(&mut head, imported.head).unwrap();
         // The states come from this model's prompt: the gradient has to find it.
         head.types = self.model.head.types.clone();
         head
@@ -205,15 +210,12 @@ impl<'a> Model<'a> {
         for theirs in listed {
             let expected = self.fixture.floats(&format!("grad.{theirs}"));
             let shape = self.fixture.shape(&format!("grad.{theirs}"));
-            let known = import::BOPN.iter().find(|(name, _, _)| *name == theirs);
+            let known = PARAMETERS.iter().find(|(name, _, _)| *name == theirs);
             let (ours, layout) = match (known, theirs.strip_prefix("bert_encoder.bert.")) {
                 (Some((_, ours, layout)), _) => (format!("head.{ours}"), *layout),
                 (None, Some(inside)) => {
                     let name = renamed(inside).replace("attention.self.", "");
-                    (
-                        format!("encoder.transformer.{name}"),
-                        import::Layout::Transposed,
-                    )
+                    (format!("encoder.transformer.{name}"), Layout::Transposed)
                 }
                 (None, None) => {
                     assert_eq!(theirs, "bert_encoder.lstm.weight_ih_l0", "{what}");
@@ -223,8 +225,8 @@ impl<'a> Model<'a> {
             };
             let (own_shape, gradient) = &names.found[&ours];
             let expected = match layout {
-                import::Layout::Same => expected,
-                import::Layout::Transposed => transposed(&expected, own_shape),
+                Layout::Same => expected,
+                Layout::Transposed => transposed(&expected, own_shape),
             };
             agree(&format!("{what} gradient of {theirs}"), gradient, &expected);
         }
@@ -367,7 +369,7 @@ fn check_label_cases(fixture: &Fixture) {
             ..Config::of(Preset::Released)
         };
         let names = case["id2window"].as_object().unwrap();
-        let list = Scheme::of(&config).list();
+        let list = OffsetScheme::of(&config).list();
         assert_eq!(list.len(), names.len(), "label case {index}");
         for (id, offset) in list.into_iter().enumerate() {
             let name = match offset {
@@ -397,7 +399,7 @@ fn check_decode_cases(fixture: &Fixture) {
     for (index, case) in cases.iter().enumerate() {
         let grid: Vec<Vec<Vec<usize>>> = serde_json::from_value(case["labels"].clone()).unwrap();
         let length = case["n"].as_u64().unwrap() as usize;
-        let scheme = Scheme::new(case["S"].as_u64().unwrap() as usize, Mode::Both);
+        let scheme = OffsetScheme::new(case["S"].as_u64().unwrap() as usize, Mode::Both);
         let list = scheme.list();
         let mut cells = Vec::new();
         for (label, plane) in grid.iter().enumerate() {
@@ -405,7 +407,7 @@ fn check_decode_cases(fixture: &Fixture) {
                 for end in start..length {
                     let offset = list[plane[start][end]];
                     if offset != Offset::Out {
-                        cells.push(Cell {
+                        cells.push(GridCell {
                             label,
                             span: [start as i32, end as i32],
                             offset,

@@ -6,18 +6,19 @@ use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::activation::sigmoid;
 use burn::tensor::{Device, Tensor};
-use nerzoo::encoder::batch::PieceBatch;
-use nerzoo::encoder::{EncoderConfig, Layers, Pooling, WordStates, load};
-use nerzoo::heads::Head;
+use nerzoo::encoder::batching::{PackedRows, PieceBatch};
+use nerzoo::encoder::{EncoderConfig, LayerPooling, Pooling, WordStates, load};
+use nerzoo::heads::diffusion_ner::import::layer_name;
 use nerzoo::heads::diffusion_ner::{
-    Candidate, Config, Denoised, DiffusionNer, EncodedSentence, Expansion, Features, Gold,
-    GoldEntity, Output, Pair, Preset, Schedule, Source, Target, Trajectory, Variance, candidates,
-    choose, entities, matching, noisy, of_matches, sample, signals,
+    AllowedOverlap, Config, Denoised, DiffusionNer, EncodedWords, Expansion, Gold, GoldEntity,
+    NoiseSchedule, NoiseSource, Pair, SentenceTarget, SpanCandidate, SpanFeatures, Trajectory,
+    Variance, candidates, choose, entities, loss_of_matches, matching, noisy, sample, signals,
 };
+use nerzoo::heads::{Head, Preset, Settings};
+use nerzoo::model::folder;
 use nerzoo::model::recognizer::Recognizer;
 use nerzoo::nn::host::floats;
 use nerzoo::text::{Entity, Labels, Sentence};
-use nerzoo::zoo::{bundle, import};
 use serde_json::Value;
 
 use super::common::{self, Fixture, agree};
@@ -60,8 +61,8 @@ fn config(fixture: &Fixture) -> Config {
             _ => Expansion::Repeat,
         },
         features: match name("soi_pooling") {
-            "lrconcat" => Features::Ends,
-            _ => Features::Mean,
+            "lrconcat" => SpanFeatures::Ends,
+            _ => SpanFeatures::Mean,
         },
         feed_forward: fixture.shape("w.spanattention.layers.0.linear1.bias")[0],
         dropout: 0.0,
@@ -112,13 +113,13 @@ fn flat(pairs: &[Pair]) -> Vec<f32> {
 
 fn check_schedule(fixture: &Fixture) {
     let config = config(fixture);
-    let schedule = Schedule::new(config.variance, config.timesteps);
-    let kept: Vec<f32> = schedule.kept.iter().map(|kept| *kept as f32).collect();
+    let schedule = NoiseSchedule::new(config.variance, config.timesteps);
+    let kept: Vec<f32> = schedule.alpha_bar.iter().map(|kept| *kept as f32).collect();
     let what = format!("{} schedule", fixture.name);
     agree(&what, &kept, &fixture.floats("schedule.alphas_cumprod"));
     let times: Vec<[i64; 2]> = serde_json::from_value(fixture.json["ddim_times"].clone()).unwrap();
     let own: Vec<[i64; 2]> = schedule
-        .times(config.steps)
+        .timesteps(config.steps)
         .into_iter()
         .map(|(time, next)| [time as i64, next.map_or(-1, |next| next as i64)])
         .collect();
@@ -128,7 +129,7 @@ fn check_schedule(fixture: &Fixture) {
 /// Gold and noisy spans from the recorded timesteps and noise.
 fn check_noising(fixture: &Fixture) -> Gold {
     let config = config(fixture);
-    let schedule = Schedule::new(config.variance, config.timesteps);
+    let schedule = NoiseSchedule::new(config.variance, config.timesteps);
     let sentences = sentences(fixture);
     let spans = fixture.integers("in.gt_spans");
     let types = fixture.integers("in.gt_types");
@@ -153,7 +154,7 @@ fn check_noising(fixture: &Fixture) -> Gold {
             random.next().expect("recorded")
         });
         let timestep = fixture.integers("in.timestep")[index] as usize;
-        targets.push(Target {
+        targets.push(SentenceTarget {
             timestep,
             spans: noisy(&config, &schedule, &signals, timestep, &noise[rows]),
             entities,
@@ -179,13 +180,13 @@ impl<'a> Model<'a> {
         let transformer = no_dropout(load::config(folder).unwrap());
         let width = transformer.width;
         let config = config(fixture);
-        let imported = import::diffusion_ner(&fixture.under("w.")).unwrap();
+        let imported = DiffusionNer::import(&fixture.under("w.")).unwrap();
         let pooling = serde_json::from_value(fixture.json["pool_type"].clone());
         let pooling: Pooling = pooling.unwrap();
         let mut encoder = EncoderConfig {
             transformer,
             pooling,
-            layers: Layers::Last,
+            layers: LayerPooling::Last,
             overlap: 0,
             context: 0,
             features: None,
@@ -193,7 +194,7 @@ impl<'a> Model<'a> {
         .init(&device);
         load::weights_from_bytes(&mut encoder.transformer, imported.encoder).unwrap();
         let mut head = DiffusionNer::init(&config, width, &labels(fixture), &device);
-        bundle::load_weights_from_bytes(&mut head, imported.head).unwrap();
+        folder::load_weights_from_bytes(&mut head, imported.head).unwrap();
         Self {
             fixture,
             config,
@@ -216,7 +217,7 @@ impl<'a> Model<'a> {
         agree(&format!("{what} {name}"), &own, &expected);
     }
 
-    fn plain(&self) -> (DiffusionNer, WordStates, EncodedSentence) {
+    fn plain(&self) -> (DiffusionNer, WordStates, EncodedWords) {
         let model = self.model.valid();
         let states = model.states(&self.batch, false);
         let encoded = model.head.encode(&states);
@@ -241,7 +242,7 @@ impl<'a> Model<'a> {
         self.expect(what, time.clone(), "out.time_emb");
         let timed = attended + time.unsqueeze_dim::<3>(1);
         self.expect(what, timed.clone(), "out.span_plus_time");
-        let denoised = head.read(&encoded, timed);
+        let denoised = head.predict(&encoded, timed);
         self.expect_predictions(what, &denoised, "out");
         let whole = head.denoise(&encoded, &spans, &times);
         self.expect_predictions(what, &whole, "out");
@@ -277,7 +278,7 @@ impl<'a> Model<'a> {
                 .collect();
             assert_eq!(own, theirs, "{what} match of sentence {index}");
         }
-        let losses = of_matches(&self.config, &denoised, gold, &matches);
+        let losses = loss_of_matches(&self.config, &denoised, gold, &matches);
         for (term, name) in [("boundaries", "loss.boundary"), ("types", "loss.ce")] {
             let value = losses.terms.iter().find(|(found, _)| *found == term);
             self.expect(what, value.unwrap().1.clone(), name);
@@ -307,7 +308,7 @@ impl<'a> Model<'a> {
             } else if kind == "in_proj_weight" {
                 own_inputs(&names, stem)
             } else {
-                let ours = import::diffusion_name(stem).expect("a known layer");
+                let ours = layer_name(stem).expect("a known layer");
                 named(&names, &format!("head.{ours}.{kind}"))
             };
             // Every one is a linear layer's weight: [out, in] there, [in, out] here.
@@ -359,26 +360,31 @@ fn pieces(fixture: &Fixture) -> PieceBatch {
             .map(|row| row.iter().sum::<i64>() as usize)
             .collect()
     };
+    let lengths = sums("in.context_masks", width);
+    let encodings = fixture.integers("in.encodings");
+    let ids = (encodings.chunks(width).zip(&lengths))
+        .flat_map(|(row, length)| &row[..*length])
+        .map(|id| *id as u32)
+        .collect();
+    let rows = PackedRows {
+        ids,
+        lengths,
+        padding_id: 0,
+    };
+    let row_starts = rows.starts();
     let of_words = fixture.integers("in.context2token_masks");
-    let places = of_words.chunks(width).enumerate().map(|(word, row)| {
-        let row_start = word / words * width;
-        row_start + row.iter().position(|piece| *piece == 1).unwrap_or(0)
+    let first_piece = of_words.chunks(width).enumerate().map(|(word, row)| {
+        row_starts[word / words] + row.iter().position(|piece| *piece == 1).unwrap_or(0)
     });
     let counts = sums("in.context2token_masks", width).into_iter();
     PieceBatch {
-        width,
-        ids: fixture
-            .integers("in.encodings")
-            .into_iter()
-            .map(|id| id as i32)
-            .collect(),
-        row_lengths: sums("in.context_masks", width),
         sentence_rows: (0..batch).collect(),
         lengths: sums("in.token_masks", words),
         words,
-        first_piece: places.collect(),
+        first_piece: first_piece.collect(),
         piece_count: counts.map(|count| count.max(1)).collect(),
         features: None,
+        rows,
     }
 }
 
@@ -454,7 +460,7 @@ impl Recorded {
     }
 }
 
-impl Source for Recorded {
+impl NoiseSource for Recorded {
     fn draw(&mut self, sentence: usize, _: usize) -> Vec<Pair> {
         assert_eq!(self.drawn % self.batch, sentence, "sentences in turn");
         self.drawn += 1;
@@ -465,9 +471,9 @@ impl Source for Recorded {
 /// The fixture's lists for a threshold under all three ways of letting spans stand together.
 fn check_decoded(fixture: &Fixture, trajectory: &Trajectory, prefix: &str, threshold: f64) {
     for (output, ending) in [
-        (Output::Nested, "nested"),
-        (Output::Flat, "flat"),
-        (Output::All, "none"),
+        (AllowedOverlap::Nested, "nested"),
+        (AllowedOverlap::Flat, "flat"),
+        (AllowedOverlap::All, "none"),
     ] {
         let config = Config {
             threshold,
@@ -494,7 +500,7 @@ fn check_decoded(fixture: &Fixture, trajectory: &Trajectory, prefix: &str, thres
     }
 }
 
-fn entity(candidate: &Candidate) -> [usize; 3] {
+fn entity(candidate: &SpanCandidate) -> [usize; 3] {
     [candidate.left, candidate.right, candidate.class]
 }
 
@@ -526,6 +532,6 @@ fn check_handmade(fixture: &Fixture) {
 
 #[test]
 fn schedules_differ() {
-    let kept = |variance| Schedule::new(variance, 1000).kept[500];
+    let kept = |variance| NoiseSchedule::new(variance, 1000).alpha_bar[500];
     assert!(kept(Variance::Cosine) > 2.0 * kept(Variance::Linear));
 }

@@ -6,21 +6,23 @@ use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Tensor};
-use nerzoo::encoder::batch::PieceBatch;
-use nerzoo::encoder::features::{FeatureConfig, Over};
-use nerzoo::encoder::pieces::{EncodedSentence, WordTokenizer};
-use nerzoo::encoder::vocabulary::Vocabulary;
-use nerzoo::encoder::{EncoderConfig, Layers, Pooling, load};
-use nerzoo::heads::Head;
+use nerzoo::encoder::batching::PieceBatch;
+use nerzoo::encoder::features::{FeatureConfig, LstmInput};
+use nerzoo::encoder::tokenizer::WordTokenizer;
+use nerzoo::encoder::vocabulary::FeatureVocabulary;
+use nerzoo::encoder::{EncodedSentence, EncoderConfig, LayerPooling, Pooling, load};
+use nerzoo::heads::import::Layout;
+use nerzoo::heads::locate_label::import::{FEATURES, PARAMETERS};
 use nerzoo::heads::locate_label::{
-    Averaging, Borders, Candidate, Config, Gold, LocateLabel, Pair, Preset, Sample, View,
+    Averaging, Borders, Config, Example, Gold, LocateLabel, PairedEntity, Proposal, SpanContext,
     Weighting, prediction_seeds, suppress,
 };
+use nerzoo::heads::{Head, Preset, Settings};
+use nerzoo::model::folder;
 use nerzoo::model::recognizer::Recognizer;
 use nerzoo::nn::host::floats;
 use nerzoo::nn::spans::BatchSpan;
 use nerzoo::text::{Entity, Labels, Sentence, Span};
-use nerzoo::zoo::{bundle, import};
 use serde_json::Value;
 
 use super::common::{self, Fixture, agree};
@@ -69,26 +71,29 @@ impl<'a> Reference<'a> {
         let encoder_config = EncoderConfig {
             transformer,
             pooling: Pooling::Max,
-            layers: Layers::MeanOfLastFour,
+            layers: LayerPooling::MeanOfLastFour,
             overlap: 0,
             context: 1,
             features: Some(features(fixture)),
         };
-        let (imported, features) = import::locate_label(&fixture.under("w.")).unwrap();
+        let imported = LocateLabel::import(&fixture.under("w.")).unwrap();
         let mut encoder = encoder_config.init(&device);
         load::weights_from_bytes(&mut encoder.transformer, imported.encoder).unwrap();
         let own = encoder.features.as_mut().unwrap();
-        bundle::load_weights_from_bytes(own, features).unwrap();
+        folder::load_weights_from_bytes(own, imported.features.unwrap()).unwrap();
         let mut head = LocateLabel::init(&config, encoder_config.width(), &labels, &device);
-        bundle::load_weights_from_bytes(&mut head, imported.head).unwrap();
+        folder::load_weights_from_bytes(&mut head, imported.head).unwrap();
         let sentences = sentences(fixture);
         let encoded = pieces.encode_with(&sentences, true);
         let rows: Vec<&EncodedSentence> = encoded.iter().collect();
         let batch = PieceBatch::new(&rows, &pieces, window, 0);
         let chosen: Vec<&Sentence> = sentences.iter().collect();
-        let known = encoder_config.lookup().unwrap().batch(&chosen, batch.words);
+        let known = encoder_config
+            .feature_lookup()
+            .unwrap()
+            .batch(&chosen, batch.words);
         for (own, theirs) in [
-            (&batch.ids, "in.encodings"),
+            (&batch.rows.padded_ids(), "in.encodings"),
             (&known.vectors, "in.wordvec_encoding"),
             (&known.tags, "in.pos_encoding"),
         ] {
@@ -106,8 +111,8 @@ impl<'a> Reference<'a> {
         }
     }
 
-    fn view(&self) -> View {
-        View::new(&self.model.states(&self.batch, false))
+    fn view(&self) -> SpanContext {
+        SpanContext::new(&self.model.states(&self.batch, false))
     }
 
     /// Our rows against those of a [sentences, rows, width] tensor that are real samples.
@@ -151,21 +156,22 @@ impl<'a> Reference<'a> {
     /// The examples our own code makes of the gold entities: theirs, but for which negatives are drawn.
     fn check_samples(&self, what: &str) {
         let sentences: Vec<&Sentence> = self.sentences.iter().collect();
-        let draw = |config: &Config| LocateLabel::gold(config, &self.labels, &sentences, 5).samples;
+        let draw =
+            |config: &Config| LocateLabel::gold(config, &self.labels, &sentences, 5).examples;
         let own = draw(&self.config);
         let every = draw(&Config {
             extra_negatives: 10_000,
             ..self.config.clone()
         });
-        assert_eq!(own.len(), self.gold.samples.len(), "{what}");
+        assert_eq!(own.len(), self.gold.examples.len(), "{what}");
         for sentence in 0..self.sentences.len() {
-            let of = |samples: &[Sample], positive: bool| -> Vec<Sample> {
-                let own = |s: &&Sample| s.span.sentence == sentence && s.positive == positive;
+            let of = |samples: &[Example], positive: bool| -> Vec<Example> {
+                let own = |s: &&Example| s.span.sentence == sentence && s.positive == positive;
                 samples.iter().filter(own).copied().collect()
             };
-            let theirs = of(&self.gold.samples, true);
+            let theirs = of(&self.gold.examples, true);
             assert_eq!(of(&own, true), theirs, "{what} {sentence}");
-            let theirs = of(&self.gold.samples, false);
+            let theirs = of(&self.gold.examples, false);
             assert_eq!(of(&own, false).len(), theirs.len(), "{what} {sentence}");
             for negative in theirs {
                 assert!(of(&every, false).contains(&negative), "{what} {negative:?}");
@@ -177,8 +183,8 @@ impl<'a> Reference<'a> {
         let head = &self.model.head;
         let view = self.view();
         let real = "in.entity_sample_masks";
-        let spans: Vec<BatchSpan> = self.gold.samples.iter().map(|s| s.span).collect();
-        let verdicts = head.verdicts(&view, &spans).unwrap();
+        let spans: Vec<BatchSpan> = self.gold.examples.iter().map(|s| s.span).collect();
+        let verdicts = head.filter_logits(&view, &spans).unwrap();
         self.expect(what, verdicts, "out.train.filter_logits", real);
         let offsets = head.offsets(&view, &spans).unwrap();
         let lengths: Vec<f32> = spans
@@ -264,8 +270,8 @@ impl<'a> Reference<'a> {
         let device = self.model.device();
         let width = self.model.head.classifier.outer.weight.dims()[0];
         let mut head = LocateLabel::init(config, width, &self.labels, &device);
-        let (imported, _) = import::locate_label(&self.fixture.under("w.")).unwrap();
-        bundle::load_weights_from_bytes(&mut head, imported.head).unwrap();
+        let imported = LocateLabel::import(&self.fixture.under("w.")).unwrap();
+        folder::load_weights_from_bytes(&mut head, imported.head).unwrap();
         head
     }
 
@@ -297,8 +303,8 @@ impl<'a> Reference<'a> {
             let expected = self.fixture.floats(&name);
             let shape = self.fixture.shape(&name);
             let what = format!("{what} gradient of {theirs}");
-            let heads = import::LOCATE_LABEL.iter().map(|known| ("head", known));
-            let features = import::LOCATE_LABEL_FEATURES.iter();
+            let heads = PARAMETERS.iter().map(|known| ("head", known));
+            let features = FEATURES.iter();
             let features = features.map(|known| ("encoder.features", known));
             let known = heads
                 .chain(features)
@@ -307,7 +313,7 @@ impl<'a> Reference<'a> {
                 (Some((part, (_, ours, layout))), _) => (format!("{part}.{ours}"), *layout),
                 (None, Some(inside)) => (
                     format!("encoder.transformer.{}", renamed(inside)),
-                    import::Layout::Transposed,
+                    Layout::Transposed,
                 ),
                 (None, None) => {
                     check_gates(&names, &theirs, &expected, &shape, &what);
@@ -316,8 +322,8 @@ impl<'a> Reference<'a> {
             };
             let (own_shape, gradient) = &names.found[&ours];
             let expected = match layout {
-                import::Layout::Same => expected,
-                import::Layout::Transposed => transposed(&expected, own_shape),
+                Layout::Same => expected,
+                Layout::Transposed => transposed(&expected, own_shape),
             };
             agree(&what, gradient, &expected);
         }
@@ -332,7 +338,7 @@ impl<'a> Reference<'a> {
         let encoder = Module::valid(&self.model.encoder);
         let model = Recognizer { encoder, head };
         let states = model.states(&self.batch, false);
-        let view = View::new(&states);
+        let view = SpanContext::new(&states);
         let mut seeds = Vec::new();
         for (sentence, length) in view.lengths.iter().copied().enumerate() {
             let spans = prediction_seeds(&config, length).into_iter();
@@ -349,7 +355,7 @@ impl<'a> Reference<'a> {
             .collect();
         let theirs = chosen(self.fixture, "eval_in.entity_spans_token", real);
         assert_eq!(theirs, expected, "{what} seeds");
-        let verdicts = floats(softmax(model.head.verdicts(&view, &seeds).unwrap(), 1));
+        let verdicts = floats(softmax(model.head.filter_logits(&view, &seeds).unwrap(), 1));
         let keep: Vec<f32> = verdicts
             .chunks(2)
             .map(|pair| f32::from(u8::from(pair[0] < 5.0 * pair[1])))
@@ -473,7 +479,7 @@ fn features(fixture: &Fixture) -> FeatureConfig {
     let rows = fixture.shape("w.pos_embedding.weight")[0];
     tags.extend((tags.len() + 1..rows).map(|row| format!("row {row}")));
     FeatureConfig {
-        vocabulary: Vocabulary {
+        vocabulary: FeatureVocabulary {
             words: words.into_iter().skip(1).map(|(_, word)| word).collect(),
             tags,
         },
@@ -482,7 +488,7 @@ fn features(fixture: &Fixture) -> FeatureConfig {
         character_width: 2 * width("w.char_embedding.weight"),
         dropout: 0.0,
         lstm_layers: 1,
-        lstm_over: Over::All,
+        lstm_over: LstmInput::All,
         lstm_dropout: 0.0,
     }
 }
@@ -522,14 +528,14 @@ fn samples(fixture: &Fixture) -> Gold {
     let [batch, rows] = fixture.shape("in.entity_types").try_into().unwrap();
     let sample = |row: usize| {
         let (start, end) = (spans[2 * row], spans[2 * row + 1]);
-        Sample {
+        Example {
             span: BatchSpan {
                 sentence: row / rows,
                 start: start as usize,
                 end: end as usize,
             },
             positive: classes[row] > 0,
-            pair: Some(Pair {
+            pair: Some(PairedEntity {
                 span: Span::new(
                     (start + offsets[0][row]) as usize,
                     (end + offsets[1][row]) as usize,
@@ -544,7 +550,7 @@ fn samples(fixture: &Fixture) -> Gold {
         own.iter().filter(|real| **real == 0).count()
     };
     Gold {
-        samples: (0..batch * rows)
+        examples: (0..batch * rows)
             .filter(|row| real[*row] == 1)
             .map(sample)
             .collect(),
@@ -559,7 +565,7 @@ fn check_suppression_cases(fixture: &Fixture) {
             |name: &str| -> Vec<[f64; 4]> { serde_json::from_value(case[name].clone()).unwrap() };
         let candidates = rows("candidates_type_start_end_score")
             .into_iter()
-            .map(|[kind, start, end, score]| Candidate {
+            .map(|[kind, start, end, score]| Proposal {
                 class: kind as usize,
                 span: Span::new(start as usize, end as usize),
                 score,

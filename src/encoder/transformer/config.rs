@@ -1,4 +1,4 @@
-//! Sizes of a transformer, and one of those sizes with fresh weights.
+//! Sizes of a transformer, and its creation with random weights.
 
 use burn::module::Initializer;
 use burn::nn::{DropoutConfig, EmbeddingConfig, LayerNormConfig, LinearConfig};
@@ -6,23 +6,23 @@ use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
 use super::Transformer;
-use super::layer::Layer;
+use super::layer::EncoderLayer;
 
-/// Which member of the family a set of weights belongs to.
+/// Family of a pretrained encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Family {
-    /// BERT and everything with its layout.
+pub enum EncoderFamily {
+    /// BERT and models with its layout.
     Bert,
     /// RoBERTa: positions start after the padding id.
     Roberta,
     /// ELECTRA: embeddings may be narrower than the layers.
     Electra,
-    /// DistilBERT: no token types, other names.
+    /// DistilBERT: no token types, other parameter names.
     DistilBert,
 }
 
-/// The feed-forward activation.
+/// Activation of the feed-forward sub-layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Activation {
@@ -30,7 +30,7 @@ pub enum Activation {
     Gelu,
     /// GELU with the tanh approximation.
     GeluNew,
-    /// Rectifier.
+    /// Rectified linear unit.
     Relu,
 }
 
@@ -38,9 +38,9 @@ pub enum Activation {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TransformerConfig {
-    /// The member of the family.
-    pub family: Family,
-    /// Number of word pieces.
+    /// Family of the encoder.
+    pub family: EncoderFamily,
+    /// Number of rows of the word-piece embedding.
     pub vocabulary: usize,
     /// Width of the embeddings; a projection follows when it differs from `width`.
     pub embedding_width: usize,
@@ -48,41 +48,41 @@ pub struct TransformerConfig {
     pub width: usize,
     /// Number of layers.
     pub layers: usize,
-    /// Attention heads.
+    /// Number of attention heads.
     pub heads: usize,
-    /// Width inside the feed-forward part.
+    /// Width of the feed-forward sub-layer.
     pub feed_forward: usize,
-    /// Rows of the position table.
+    /// Number of rows of the position embedding.
     pub positions: usize,
-    /// Rows of the token-type table; 0 for none.
+    /// Number of rows of the token-type embedding; 0 for none.
     pub token_types: usize,
     /// Id of the padding piece.
     pub padding: usize,
-    /// Layer-norm epsilon.
+    /// Epsilon of the layer norms.
     pub norm_epsilon: f64,
     /// Dropout after embeddings and sub-layers.
     pub dropout: f64,
     /// Dropout on attention weights.
     pub attention_dropout: f64,
-    /// Feed-forward activation.
+    /// Activation of the feed-forward sub-layer.
     pub activation: Activation,
 }
 
 impl TransformerConfig {
-    /// Where the first piece's position stands in the table.
+    /// Row of the position embedding for a window's first piece.
     fn first_position(&self) -> usize {
         match self.family {
-            Family::Roberta => self.padding + 1,
+            EncoderFamily::Roberta => self.padding + 1,
             _ => 0,
         }
     }
 
-    /// How many pieces (special ones included) fit into one window.
+    /// Largest number of pieces in a window, special ones included.
     pub fn window(&self) -> usize {
         self.positions.saturating_sub(self.first_position())
     }
 
-    /// A transformer with fresh weights.
+    /// Creates a transformer with random weights.
     pub fn init(&self, device: &Device) -> Transformer {
         let normal = Initializer::Normal {
             mean: 0.0,
@@ -103,7 +103,7 @@ impl TransformerConfig {
                 .with_epsilon(self.norm_epsilon)
                 .init(device)
         };
-        let layer = || Layer {
+        let layer = || EncoderLayer {
             query: linear(self.width, self.width),
             key: linear(self.width, self.width),
             value: linear(self.width, self.width),

@@ -1,4 +1,4 @@
-//! One layer: by single operations on any device, as one kernel on the processor.
+//! A transformer layer: as one fused kernel on the CPU, by Burn's operations on any device.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use super::config::Activation;
 use crate::nn::activation::gelu;
 use crate::nn::fused;
 
-/// Attention and feed-forward part, a norm after each.
+/// Self-attention and a feed-forward sub-layer, each followed by a residual connection and a layer norm.
 #[derive(Module, Debug)]
-pub(super) struct Layer {
+pub(super) struct EncoderLayer {
     pub(super) query: Linear,
     pub(super) key: Linear,
     pub(super) value: Linear,
@@ -32,9 +32,13 @@ pub(super) struct Layer {
     pub(super) norm_epsilon: f32,
 }
 
-impl Layer {
-    /// The whole layer as one kernel.
-    pub(super) fn packed(
+impl EncoderLayer {
+    /// Runs the layer as one fused kernel over packed rows. `lengths` are the lengths of the rows, `index` is the number
+    /// of the layer, and `seed` the seed of its dropout in training.
+    ///
+    /// # Shapes
+    /// - states, output: `[pieces, width]`
+    pub(super) fn forward_packed(
         &self,
         index: usize,
         states: Tensor<2>,
@@ -75,7 +79,11 @@ impl Layer {
         kernel.run(states, weights)
     }
 
-    /// The same by single operations over padded rows.
+    /// Runs the layer by Burn's operations over padded rows. `bias` is added to the attention scores.
+    ///
+    /// # Shapes
+    /// - states, output: `[rows, pieces, width]`
+    /// - bias: `[rows, 1, 1, pieces]`
     pub(super) fn forward(&self, states: Tensor<3>, bias: Option<&Tensor<4>>) -> Tensor<3> {
         let attended = self.dropout.forward(self.attend(states.clone(), bias));
         let states = self.attention_norm.forward(states + attended);
@@ -97,7 +105,7 @@ impl Layer {
                 .reshape([rows, pieces, self.heads, depth])
                 .swap_dims(1, 2)
         };
-        // Scaling the queries touches fewer numbers than scaling the scores.
+        // There are fewer values in the queries than in the scores to scale.
         let query = split(self.query.forward(states.clone()) / (depth as f32).sqrt());
         let key = split(self.key.forward(states.clone()));
         let value = split(self.value.forward(states));
@@ -114,7 +122,7 @@ impl Layer {
     }
 }
 
-/// A norm's gain and shift.
+/// Weight and bias of a layer norm.
 pub(super) fn norm(norm: &LayerNorm) -> [Tensor<1>; 2] {
     let shift = norm.beta.as_ref().map(|beta| beta.val());
     let gain = norm.gamma.val();

@@ -1,8 +1,11 @@
-//! One transformer for the whole BERT family: BERT, RoBERTa, ELECTRA and DistilBERT differ in names, in where
-//! positions start and in whether token types and an embedding projection exist, not in arithmetic.
+//! One transformer for all families of encoders (BERT, RoBERTa, ELECTRA, DistilBERT).
+//!
+//! It is an encoder with absolute position embeddings and a layer norm after each sub-layer. On the CPU it runs on packed
+//! rows through fused kernels; on other devices on padded rows through Burn's operations.
 
 mod config;
 mod layer;
+mod states;
 
 use std::sync::Arc;
 
@@ -10,16 +13,16 @@ use burn::module::Module;
 use burn::nn::{Dropout, Embedding, LayerNorm, Linear};
 use burn::tensor::{Device, Int, Tensor};
 
-pub use config::{Activation, Family, TransformerConfig};
-use layer::{Layer, norm};
+pub use config::{Activation, EncoderFamily, TransformerConfig};
+use layer::{EncoderLayer, norm};
+pub use states::PieceStates;
 
+use super::batching::{PackedRows, starts};
 use crate::nn::fused;
 use crate::nn::fused::embedding::{EmbeddingSum, look_up};
+use crate::nn::mask::attention_bias;
 
-/// Added to the scores of padding before the softmax; small enough to vanish, large enough to stay finite.
-const MASKED: f32 = -1e9;
-
-/// Embeddings and layers.
+/// Embeddings and transformer layers.
 #[derive(Module, Debug)]
 pub struct Transformer {
     word_embeddings: Embedding,
@@ -28,79 +31,85 @@ pub struct Transformer {
     embedding_norm: LayerNorm,
     projection: Option<Linear>,
     dropout: Dropout,
-    layers: Vec<Layer>,
+    layers: Vec<EncoderLayer>,
     #[module(skip)]
     first_position: usize,
     #[module(skip)]
     norm_epsilon: f32,
 }
 
-/// One state a piece, row after row.
-#[derive(Debug, Clone)]
-pub struct PieceStates {
-    /// [all rows' pieces, width]; what stands between rows is padding.
-    pub states: Tensor<2>,
-    /// Where each row starts, its prompts first.
-    starts: Vec<usize>,
-    /// Prompts of each row.
-    prompts: usize,
-}
-
-impl PieceStates {
-    /// The place of a row's prompt.
-    pub fn prompt(&self, row: usize, index: usize) -> usize {
-        self.starts[row] + index
-    }
-
-    /// The place of a row's piece.
-    pub fn piece(&self, row: usize, column: usize) -> usize {
-        self.starts[row] + self.prompts + column
-    }
-}
-
 impl Transformer {
-    /// The device its weights are on.
+    /// The device that the weights are on.
     pub fn device(&self) -> Device {
         self.word_embeddings.weight.device()
     }
 
-    /// States after the last `average` layers, averaged. `ids` are rows of equally many pieces, `lengths` the real
-    /// pieces of each; `prompt`, [prompts, embedding width], stands before the first piece of every row as if it had
-    /// been looked up.
+    /// Encodes rows of pieces. The states are the mean of the outputs of the last `average` layers. The vectors of
+    /// `prompt` stand before the first piece of every row, like embeddings of pieces.
+    ///
+    /// # Shapes
+    /// - prompt: `[prompts, embedding width]`
     pub fn forward(
         &self,
-        ids: &[i32],
-        lengths: &[usize],
+        rows: &PackedRows,
+        prompt: Option<Tensor<2>>,
+        average: usize,
+    ) -> PieceStates {
+        let gelu = (self.layers.iter()).all(|layer| layer.activation == Activation::Gelu);
+        if gelu && fused::runs_on(&self.device()) {
+            self.forward_packed(rows, prompt, average)
+        } else {
+            self.forward_padded(rows, prompt, average)
+        }
+    }
+
+    /// Encodes rows of pieces by Burn's operations, all rows padded to the longest.
+    fn forward_padded(
+        &self,
+        rows: &PackedRows,
         prompt: Option<Tensor<2>>,
         average: usize,
     ) -> PieceStates {
         let device = self.device();
-        let gelu = (self.layers.iter()).all(|layer| layer.activation == Activation::Gelu);
-        if gelu && fused::runs_on(&device) {
-            return self.packed(ids, lengths, prompt, average);
-        }
         let prompts = prompt.as_ref().map_or(0, |prompt| prompt.dims()[0]);
-        let columns = ids.len() / lengths.len().max(1);
-        let ids = Tensor::<1, Int>::from_ints(ids, &device).reshape([lengths.len(), columns]);
-        let bias = padding_bias(&ids, lengths, prompts);
+        let ids = Tensor::<1, Int>::from_ints(rows.padded_ids().as_slice(), &device)
+            .reshape([rows.len(), rows.width()]);
+        let lengths = with_prompts(rows, prompts);
+        let bias = attention_bias(&lengths, prompts + rows.width(), &device);
         let states = self.embed(ids, prompt);
         let states = self.run_layers(states, average, |_, layer, states| {
             layer.forward(states, bias.as_ref())
         });
-        let [rows, columns, width] = states.dims();
-        PieceStates {
-            states: states.reshape([rows * columns, width]),
-            starts: (0..rows).map(|row| row * columns).collect(),
-            prompts,
-        }
+        let [count, columns, width] = states.dims();
+        let row_starts = (0..count).map(|row| row * columns).collect();
+        let states = states.reshape([count * columns, width]);
+        PieceStates::new(states, &rows.lengths, row_starts, prompts)
     }
 
-    /// Through all layers; the mean of the states after the last `average`.
+    /// Encodes rows of pieces through fused kernels, without padding.
+    fn forward_packed(
+        &self,
+        rows: &PackedRows,
+        prompt: Option<Tensor<2>>,
+        average: usize,
+    ) -> PieceStates {
+        let device = self.device();
+        let seed = device.is_autodiff().then(|| fused::seed(&device));
+        let prompts = prompt.as_ref().map_or(0, |prompt| prompt.dims()[0]);
+        let lengths = Arc::new(with_prompts(rows, prompts));
+        let states = self.embed_packed(rows, prompt, &lengths, seed);
+        let states = self.run_layers(states, average, |index, layer, states| {
+            layer.forward_packed(index, states, &lengths, seed)
+        });
+        PieceStates::new(states, &rows.lengths, starts(&lengths), prompts)
+    }
+
+    /// Runs all layers; the mean of the outputs of the last `average`.
     fn run_layers<const D: usize>(
         &self,
         mut states: Tensor<D>,
         average: usize,
-        run: impl Fn(usize, &Layer, Tensor<D>) -> Tensor<D>,
+        run: impl Fn(usize, &EncoderLayer, Tensor<D>) -> Tensor<D>,
     ) -> Tensor<D> {
         let average = average.clamp(1, self.layers.len().max(1));
         let first = self.layers.len().saturating_sub(average);
@@ -120,33 +129,21 @@ impl Transformer {
         }
     }
 
-    /// The same through kernels, the rows one after the other without padding.
-    fn packed(
+    /// Input of the first layer for packed rows. `lengths` are the rows' lengths, prompts included.
+    ///
+    /// # Shapes
+    /// - output: `[prompts and pieces of all rows, width]`
+    fn embed_packed(
         &self,
-        ids: &[i32],
-        lengths: &[usize],
+        rows: &PackedRows,
         prompt: Option<Tensor<2>>,
-        average: usize,
-    ) -> PieceStates {
-        let device = self.device();
-        let seed = device.is_autodiff().then(|| fused::seed(&device));
-        let prompts = prompt.as_ref().map_or(0, |prompt| prompt.dims()[0]);
-        let columns = ids.len() / lengths.len().max(1);
-        let rows = lengths.iter().enumerate();
-        let real = rows.flat_map(|(row, length)| &ids[row * columns..][..*length]);
-        let real: Vec<usize> = real.map(|id| *id as usize).collect();
-        let mut embedded = look_up(self.word_embeddings.weight.val(), real);
-        let lengths: Arc<Vec<usize>> = Arc::new(lengths.iter().map(|l| prompts + l).collect());
+        lengths: &[usize],
+        seed: Option<u32>,
+    ) -> Tensor<2> {
+        let ids = rows.ids.iter().map(|id| *id as usize).collect();
+        let mut embedded = look_up(self.word_embeddings.weight.val(), ids);
         if let Some(prompt) = prompt {
-            // The prompt's rows stand before all looked up; each sequence takes them and its own.
-            let all = Tensor::cat(vec![prompt, embedded], 0);
-            let mut next = prompts;
-            let places = lengths.iter().flat_map(|length| {
-                let own = next..next + length - prompts;
-                next = own.end;
-                (0..prompts).chain(own)
-            });
-            embedded = look_up(all, places.collect());
+            embedded = insert_prompts(embedded, prompt, &rows.lengths);
         }
         let first = self.first_position;
         let embedding_sum = EmbeddingSum {
@@ -157,30 +154,21 @@ impl Transformer {
             dropout: seed.map(|seed| EmbeddingSum::dropout(seed, self.dropout.prob)),
         };
         let width = self.embedding_norm.gamma.dims()[0];
-        let kind = match &self.token_type_embeddings {
+        let token_type = match &self.token_type_embeddings {
             Some(table) => table.weight.val().narrow(0, 0, 1).reshape([width]),
-            None => Tensor::zeros([width], &device),
+            None => Tensor::zeros([width], &self.device()),
         };
         let positions = self.position_embeddings.weight.val();
-        let mut states = embedding_sum.run(embedded, positions, kind, norm(&self.embedding_norm));
-        if let Some(projection) = &self.projection {
-            states = projection.forward(states);
-        }
-        let states = self.run_layers(states, average, |index, layer, states| {
-            layer.packed(index, states, &lengths, seed)
-        });
-        let mut next = 0;
-        let starts = lengths.iter().map(|length| {
-            next += length;
-            next - length
-        });
-        PieceStates {
-            states,
-            starts: starts.collect(),
-            prompts,
-        }
+        let norm = norm(&self.embedding_norm);
+        self.project(embedding_sum.run(embedded, positions, token_type, norm))
     }
 
+    /// Input of the first layer for padded rows.
+    ///
+    /// # Shapes
+    /// - ids: `[rows, pieces]`
+    /// - prompt: `[prompts, embedding width]`
+    /// - output: `[rows, prompts + pieces, width]`
     fn embed(&self, ids: Tensor<2, Int>, prompt: Option<Tensor<2>>) -> Tensor<3> {
         let device = ids.device();
         let mut embedded = self.word_embeddings.forward(ids);
@@ -195,13 +183,17 @@ impl Transformer {
             self.first_position as i64..(self.first_position + pieces) as i64,
             &device,
         );
-        // Every row has the same positions and token types: one [1, pieces, width] addend serves all.
+        // All rows have the same positions and token types, so one addend [1, pieces, width] is broadcast.
         let mut addend = self.position_embeddings.forward(positions.unsqueeze());
         if let Some(token_types) = &self.token_type_embeddings {
             addend = addend + token_types.forward(Tensor::zeros([1, 1], &device));
         }
         let states = self.embedding_norm.forward(embedded + addend);
-        let states = self.dropout.forward(states);
+        self.project(self.dropout.forward(states))
+    }
+
+    /// From the width of the embeddings to that of the layers, where they differ.
+    fn project<const D: usize>(&self, states: Tensor<D>) -> Tensor<D> {
         match &self.projection {
             Some(projection) => projection.forward(states),
             None => states,
@@ -209,16 +201,24 @@ impl Transformer {
     }
 }
 
-/// [rows, 1, 1, prompts + pieces] with `MASKED` on padding, or nothing when there is no padding.
-fn padding_bias(ids: &Tensor<2, Int>, lengths: &[usize], prompts: usize) -> Option<Tensor<4>> {
-    let [rows, pieces] = ids.dims();
-    if lengths.iter().all(|length| *length == pieces) {
-        return None;
-    }
-    let pieces = prompts + pieces;
-    let mut bias = vec![0f32; rows * pieces];
-    for (row, length) in lengths.iter().enumerate() {
-        bias[row * pieces + prompts + length..(row + 1) * pieces].fill(MASKED);
-    }
-    Some(Tensor::<1>::from_floats(bias.as_slice(), &ids.device()).reshape([rows, 1, 1, pieces]))
+/// Lengths of rows with `prompts` vectors before each.
+fn with_prompts(rows: &PackedRows, prompts: usize) -> Vec<usize> {
+    rows.lengths.iter().map(|length| prompts + length).collect()
+}
+
+/// Puts the prompt before the embeddings of every row.
+///
+/// # Shapes
+/// - embedded: `[pieces of all rows, width]`
+/// - prompt: `[prompts, width]`
+/// - output: `[prompts and pieces of all rows, width]`
+fn insert_prompts(embedded: Tensor<2>, prompt: Tensor<2>, lengths: &[usize]) -> Tensor<2> {
+    let prompts = prompt.dims()[0];
+    let all = Tensor::cat(vec![prompt, embedded], 0);
+    let rows = starts(lengths).into_iter().zip(lengths);
+    let indices = rows.flat_map(|(start, length)| {
+        let pieces = prompts + start..prompts + start + length;
+        (0..prompts).chain(pieces)
+    });
+    look_up(all, indices.collect())
 }

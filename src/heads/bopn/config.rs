@@ -1,12 +1,13 @@
-//! The knobs of BOPN. Two presets fill what a recipe leaves out.
+//! Settings of BOPN, with one preset for the paper and one for the authors' program.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use crate::heads::preset::Preset;
-use crate::heads::preset::with_presets;
+use crate::error::{Error, Result};
+use crate::heads::settings::{Preset, Settings, at_least_one, below_one};
 
-/// Which boundaries have offsets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// Which boundaries have offset labels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Start and end.
@@ -16,90 +17,93 @@ pub enum Mode {
     Start,
     /// Only the end.
     End,
-    /// Neither: every cell is an entity or nothing.
+    /// Neither: every cell is an entity or out of range.
     None,
 }
 
-/// Which spans beside an entity are given an offset to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Which spans near an entity get an offset label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Labelling {
-    /// Every span whose two borders are within reach of its nearest entity.
+    /// Every span with both boundaries within reach of those of its nearest entity.
     Nearest,
-    /// Only spans that share the other border with the entity.
+    /// Only spans that share the other boundary with the entity.
     Shared,
 }
 
-/// How mentions are read from the grid.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// How mentions are read from the grid of labels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Decoding {
     /// Centre spans only.
     Centre,
-    /// Centre spans, and what offsets point to when they pass the paper's two rules.
+    /// Centre spans, and spans that offsets point to if they pass the two rules of the paper.
     Rules,
-    /// Centre spans, and whatever any offset points to: the most recall, the least precision.
+    /// Centre spans, and every span that any offset points to: highest recall, lowest precision.
     All,
-    /// Centre spans, and what as many start offsets, or as many end offsets, point to as the largest offset is.
+    /// Centre spans, and spans that at least S start offsets or S end offsets point to, with S the largest offset.
     Votes,
 }
 
-/// Every knob of BOPN. Where the paper and the authors' program differ, `preset` chooses and the knob overrides.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, remote = "Self")]
+/// All settings of BOPN. Where the paper and the authors' program differ, `preset` selects the defaults.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Config {
-    /// `paper` or `released`: where the defaults of the knobs below come from.
+    /// Whether defaults follow the paper or the program released by its authors.
     pub preset: Preset,
-    /// Largest offset S, 0 to 3 in the paper; 0 leaves offsets out.
+    /// S, the largest offset, 0 to 3 in the paper; 0 for no offsets.
     pub offsets: usize,
-    /// `both`, `start`, `end` or `none`: which boundaries have offsets.
+    /// Which boundaries have offsets.
     pub mode: Mode,
-    /// Encode the types with the sentence. Otherwise the scorer has a learned vector for each.
+    /// Encode the entity types together with the sentence; otherwise the scorer has a learned vector per type.
     pub type_input: bool,
-    /// Width of the BiLSTM's states, both directions together.
+    /// Width of the BiLSTM output, both directions together.
     pub lstm_width: usize,
     /// Dropout before the BiLSTM.
     pub lstm_dropout: f64,
-    /// Width of the region embedding; 0 leaves it out.
+    /// Width of the region embedding (below or above the diagonal); 0 for none.
     pub region_width: usize,
-    /// A third region for cells beyond a sentence's end (released). It matters only without `mask_convolution`.
+    /// A third region for cells past the end of a sentence; matters only without `mask_convolution`.
     pub padding_region: bool,
-    /// Width of the embedding of the distance between the borders; 0 leaves it out (paper), 20 (released).
+    /// Width of the embedding of the distance between start and end; 0 for none.
     pub distance_width: usize,
-    /// Width inside the biaffine scorer.
+    /// Hidden width of the biaffine scorer.
     pub biaffine_width: usize,
-    /// Dropout before its feed-forward layers: 0.2 (paper), 0.33 (released).
+    /// Dropout before the feed-forward layers of the biaffine scorer.
     pub biaffine_dropout: f64,
-    /// Add a score from the type's vector normalised under the span (released).
+    /// Add a score from the type's vector normalised conditionally on the span.
     pub type_norm: bool,
-    /// Number of 3-D convolutions, with dilation 1, 2, 3: three (paper), two (released); 0 leaves them out.
+    /// Number of 3-D convolutions, with dilation 1, 2, 3, ...; 0 for none.
     pub convolutions: usize,
-    /// Each offset label is convolved by itself (released), or all together (paper).
+    /// Convolve each offset label separately instead of all together.
     pub depthwise: bool,
-    /// Each convolution reads the one before it (released), or all read the scores (paper).
+    /// Each convolution reads the output of the one before it; otherwise all read the scores.
     pub chained: bool,
-    /// Mix the labels of each cell before the first convolution (released).
+    /// Mix the labels of each cell by a linear layer before the first convolution.
     pub pointwise: bool,
-    /// Probability of blanking a label's whole plane before the convolutions: 0.2 (released).
+    /// Probability of zeroing the whole plane of a label before the convolutions.
     pub convolution_dropout: f64,
-    /// Add the scores to what the convolutions make of them (released).
+    /// Add the input scores to the output of the convolutions.
     pub residual: bool,
-    /// Blank cells beyond a sentence's end before each convolution, so that padding changes nothing. The authors'
-    /// program does not; turn it off only to compare with it.
+    /// Zero the cells past the end of a sentence before each convolution; off only to compare with the authors' program.
     pub mask_convolution: bool,
-    /// `nearest` (paper) or `shared` (released): which spans beside an entity are labelled.
+    /// Which spans near an entity get an offset label.
     pub labels: Labelling,
-    /// Label the cells below the diagonal like their mirror images (released).
+    /// Label the cells below the diagonal like their mirror images.
     pub mirror: bool,
-    /// Label smoothing: 0 (paper), 0.01 (released).
+    /// Label smoothing.
     pub smoothing: f64,
-    /// `rules` (paper), `votes` (released), `centre` or `all`: how mentions are read.
+    /// How mentions are read from the grid of labels.
+    #[schemars(extend("inference" = true))]
     pub decode: Decoding,
 }
 
-impl Config {
-    /// The defaults of a preset.
-    pub fn of(preset: Preset) -> Self {
+impl Settings for Config {
+    fn presets() -> &'static [Preset] {
+        &[Preset::Paper, Preset::Released]
+    }
+
+    fn of(preset: Preset) -> Self {
         let released = preset == Preset::Released;
         Self {
             preset,
@@ -133,35 +137,31 @@ impl Config {
             },
         }
     }
-}
 
-impl Config {
-    fn checked(self) -> Result<Self, String> {
-        if self.lstm_width == 0 || !self.lstm_width.is_multiple_of(2) || self.biaffine_width == 0 {
-            return Err("lstm_width is even, for two directions, and no width is 0".into());
+    fn check(&self) -> Result<()> {
+        at_least_one("lstm_width", self.lstm_width)?;
+        if !self.lstm_width.is_multiple_of(2) {
+            return Err(Error::Config(format!(
+                "lstm_width = {} must be even: half of it for each direction",
+                self.lstm_width
+            )));
         }
-        let shares = [
-            ("lstm_dropout", self.lstm_dropout),
-            ("biaffine_dropout", self.biaffine_dropout),
-            ("convolution_dropout", self.convolution_dropout),
-            ("smoothing", self.smoothing),
-        ];
-        match shares.iter().find(|(_, share)| !(0.0..1.0).contains(share)) {
-            Some((name, share)) => Err(format!("{name} = {share} is not in 0..1")),
-            None => Ok(self),
-        }
+        at_least_one("biaffine_width", self.biaffine_width)?;
+        below_one("lstm_dropout", self.lstm_dropout)?;
+        below_one("biaffine_dropout", self.biaffine_dropout)?;
+        below_one("convolution_dropout", self.convolution_dropout)?;
+        below_one("smoothing", self.smoothing)
     }
 }
-
-with_presets!(Config);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::heads::settings;
 
     #[test]
-    fn a_preset_fills_what_is_not_given() {
-        let read = |text: &str| toml::from_str::<Config>(text);
+    fn missing_settings_come_from_the_preset() {
+        let read = |text: &str| settings::read::<Config>(toml::from_str(text).unwrap());
         assert_eq!(read("").unwrap(), Config::of(Preset::Paper));
         let released = read("preset = \"released\"\noffsets = 1\nresidual = false").unwrap();
         assert_eq!(

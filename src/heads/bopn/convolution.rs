@@ -1,4 +1,4 @@
-//! 3-D convolutions over (type, start, end): neighbouring spans of all types hear each other's offsets.
+//! 3-D convolutions over (type, start, end), which combine the offset scores of neighbouring spans and of all types.
 
 use std::sync::Arc;
 
@@ -10,15 +10,16 @@ use burn::tensor::{Device, Tensor};
 use super::config::Config;
 use crate::nn::activation::gelu;
 use crate::nn::fused;
+use crate::nn::mask::{float_mask, has_padding};
 
-/// Dilated convolutions whose outputs are put end to end and mixed by a linear layer.
+/// Dilated convolutions whose outputs are concatenated and combined by a linear layer.
 #[derive(Module, Debug)]
 pub struct Convolutions {
-    /// Mixes the labels of each cell before the first convolution.
+    /// A linear layer over the labels of each cell before the first convolution.
     pub pointwise: Option<Linear>,
-    /// With dilation 1, 2, ...
+    /// Convolutions with dilation 1, 2, ...
     pub layers: Vec<Conv3d>,
-    /// All outputs to scores.
+    /// From the outputs of all convolutions to scores.
     pub predictor: Linear,
     dropout: Dropout,
     #[module(skip)]
@@ -53,17 +54,17 @@ impl Convolutions {
         }
     }
 
-    /// [batch, labels, types, words, words] to the same. With `lengths`, the real words of each sentence, what lies
-    /// beyond a sentence's end is blanked, where a convolution would otherwise read whatever the padding holds.
+    /// [batch, labels, types, words, words] to the same shape. With `lengths`, the number of words of each sentence,
+    /// cells past the end of a sentence are set to zero before each convolution, which would otherwise read padding.
     pub fn forward(&self, scores: Tensor<5>, lengths: Option<&[usize]>) -> Tensor<5> {
-        let mut input = self.blank_planes(scores.clone());
+        let mut input = self.drop_planes(scores.clone());
         if let Some(pointwise) = &self.pointwise {
             input = gelu(by_label(pointwise, input));
         }
-        let layers = Layers::new(lengths, &input);
+        let masked = MaskedConvolution::new(lengths, &input);
         let mut outputs = Vec::new();
         for layer in &self.layers {
-            let output = layers.run(layer, input.clone());
+            let output = masked.run(layer, input.clone());
             if self.chained {
                 input = output.clone();
             }
@@ -73,8 +74,8 @@ impl Convolutions {
         if self.residual { scores + mixed } else { mixed }
     }
 
-    /// Dropout of whole planes, one draw for each sentence and label.
-    fn blank_planes(&self, scores: Tensor<5>) -> Tensor<5> {
+    /// Dropout of whole planes: one random draw per sentence and label.
+    fn drop_planes(&self, scores: Tensor<5>) -> Tensor<5> {
         if self.dropout.prob == 0.0 || !scores.device().is_autodiff() {
             return scores;
         }
@@ -84,30 +85,30 @@ impl Convolutions {
     }
 }
 
-/// How a batch goes through a layer: by Burn's operations, or as one kernel on the processor.
-struct Layers {
+/// Runs convolution layers on a batch with padding cells set to zero: as one CPU kernel, or by Burn's operations.
+struct MaskedConvolution {
     kernel: bool,
-    /// For the kernel, the real words of each sentence, where there are others.
+    /// For the kernel: the number of words of each sentence, if there is padding.
     lengths: Option<Arc<Vec<usize>>>,
-    /// For Burn's operations, 1 on real cells, where there are others.
+    /// For Burn's operations: 1 on real cells and 0 on padding, if there is padding.
     mask: Option<Tensor<5>>,
 }
 
-impl Layers {
+impl MaskedConvolution {
     fn new(lengths: Option<&[usize]>, input: &Tensor<5>) -> Self {
         let (words, device) = (input.dims()[4], input.device());
         let kernel = fused::runs_on(&device);
-        let lengths = lengths.filter(|lengths| lengths.iter().any(|length| *length < words));
+        let lengths = lengths.filter(|lengths| has_padding(lengths, words));
         Self {
             kernel,
             mask: lengths
                 .filter(|_| !kernel)
-                .map(|lengths| real(lengths, words, &device)),
+                .map(|lengths| cell_mask(lengths, words, &device)),
             lengths: lengths.map(|lengths| Arc::new(lengths.to_vec())),
         }
     }
 
-    /// GELU after the convolution of what is real.
+    /// GELU of the convolution.
     fn run(&self, layer: &Conv3d, input: Tensor<5>) -> Tensor<5> {
         if !self.kernel {
             return gelu(layer.forward(match &self.mask {
@@ -130,18 +131,14 @@ impl Layers {
     }
 }
 
-/// 1 on cells of a sentence, 0 beyond its end: [batch, 1, 1, words, words].
-pub(super) fn real(lengths: &[usize], words: usize, device: &Device) -> Tensor<5> {
+/// 1 on real cells, 0 on cells whose start or end is padding: [batch, 1, 1, words, words].
+pub(super) fn cell_mask(lengths: &[usize], words: usize, device: &Device) -> Tensor<5> {
     let batch = lengths.len();
-    let line: Vec<f32> = lengths
-        .iter()
-        .flat_map(|length| (0..words).map(move |word| f32::from(u8::from(word < *length))))
-        .collect();
-    let line = Tensor::<1>::from_floats(line.as_slice(), device);
-    line.clone().reshape([batch, 1, 1, words, 1]) * line.reshape([batch, 1, 1, 1, words])
+    let mask = float_mask(lengths, words, device);
+    mask.clone().reshape([batch, 1, 1, words, 1]) * mask.reshape([batch, 1, 1, 1, words])
 }
 
-/// A linear layer over the labels: [batch, labels, ...] to [batch, outputs, ...].
+/// Applies a linear layer to the dimension of labels: [batch, labels, ...] to [batch, outputs, ...].
 fn by_label(linear: &Linear, grid: Tensor<5>) -> Tensor<5> {
     let [batch, labels, types, starts, ends] = grid.dims();
     let [_, outputs] = linear.weight.dims();

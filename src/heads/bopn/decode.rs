@@ -1,33 +1,33 @@
-//! The grid to mentions.
+//! From the grid of labels to mentions.
 
 use std::collections::BTreeMap;
 
 use super::config::Decoding;
-use super::network::{Bopn, Encoded};
-use super::target::{Offset, Scheme};
+use super::network::{Bopn, TypesAndWords};
+use super::target::{Offset, OffsetScheme};
 use crate::encoder::WordStates;
-use crate::heads::Reading;
+use crate::heads::{Detail, Diagnosis, Evidence};
 use crate::nn::host;
 use crate::text::{Entity, Mention, Span};
 
-/// A span of a type: its first and its last word.
-pub type Found = (usize, [i32; 2]);
+/// A type and a span, given by its first and its last word.
+pub type TypedSpan = (usize, [i32; 2]);
 
-/// A cell that is not out of range.
+/// A cell of the grid whose most probable label is not "out of range".
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Cell {
+pub struct GridCell {
     /// The entity type.
     pub label: usize,
     /// First and last word.
     pub span: [i32; 2],
-    /// What it says.
+    /// Its label.
     pub offset: Offset,
-    /// How sure it is.
+    /// The probability of the label.
     pub probability: f32,
 }
 
-impl Cell {
-    /// The entity it points to, if that is one: within the sentence, and not ending before it starts.
+impl GridCell {
+    /// The span that the label points to, if it is a valid span of the sentence.
     fn target(&self, length: i32) -> Option<[i32; 2]> {
         let [start, end] = self.span;
         let [start, end] = match self.offset {
@@ -40,25 +40,45 @@ impl Cell {
     }
 }
 
+/// The labelled cells of one sentence, and its length in words.
+type SentenceCells = (usize, Vec<GridCell>);
+
 /// The mentions of each sentence.
 pub fn decode(head: &Bopn, states: &WordStates) -> Vec<Vec<Mention>> {
-    grids(head, states)
-        .into_iter()
-        .map(|(length, cells)| read(head, head.decoding, length, &cells))
+    with_decoding(head, &grids(head, states))
+}
+
+/// The mentions of each sentence; in full detail also those of every offset label.
+pub fn diagnose(head: &Bopn, states: &WordStates, detail: Detail) -> Diagnosis {
+    let grids = grids(head, states);
+    Diagnosis {
+        mentions: with_decoding(head, &grids),
+        evidence: match detail {
+            Detail::Summary => Vec::new(),
+            Detail::Full => evidence(head, &grids),
+        },
+        counts: Vec::new(),
+    }
+}
+
+fn with_decoding(head: &Bopn, grids: &[SentenceCells]) -> Vec<Vec<Mention>> {
+    grids
+        .iter()
+        .map(|(length, cells)| read(head, head.decoding, *length, cells))
         .collect()
 }
 
-/// What each offset label by itself points to, then all together, then what the paper's two rules and the authors'
-/// votes leave of it.
-pub fn readings(head: &Bopn, states: &WordStates) -> Vec<Reading> {
-    let grids = grids(head, states);
-    let reading = |name: &str, apart, decoding, keep: &dyn Fn(&Cell) -> bool| Reading {
+/// The mentions that each offset label alone points to, then all of them together, then the ones that remain under the
+/// two rules of the paper and under the authors' votes.
+fn evidence(head: &Bopn, grids: &[SentenceCells]) -> Vec<Evidence> {
+    let evidence = |name: &str, offset, decoding, keep: &dyn Fn(&GridCell) -> bool| Evidence {
         name: name.to_string(),
-        apart,
+        nested: true,
+        offset,
         mentions: grids
             .iter()
             .map(|(length, cells)| {
-                let kept: Vec<Cell> = cells.iter().copied().filter(|cell| keep(cell)).collect();
+                let kept: Vec<GridCell> = cells.iter().copied().filter(|cell| keep(cell)).collect();
                 read(head, decoding, *length, &kept)
             })
             .collect(),
@@ -66,15 +86,15 @@ pub fn readings(head: &Bopn, states: &WordStates) -> Vec<Reading> {
     let mut labels = head.scheme.list();
     labels.retain(|offset| *offset != Offset::Out);
     labels.sort_by_key(|offset| matches!(offset, Offset::End(_)));
-    let mut all: Vec<Reading> = labels
+    let mut all: Vec<Evidence> = labels
         .into_iter()
         .map(|offset| {
-            let (name, apart) = match offset {
+            let (name, by) = match offset {
                 Offset::Start(by) => (format!("{by:+}S"), [by, 0]),
                 Offset::End(by) => (format!("{by:+}E"), [0, by]),
                 _ => ("0".to_string(), [0, 0]),
             };
-            reading(&name, apart, Decoding::All, &|cell| cell.offset == offset)
+            evidence(&name, by, Decoding::All, &|cell| cell.offset == offset)
         })
         .collect();
     for (name, decoding) in [
@@ -82,21 +102,21 @@ pub fn readings(head: &Bopn, states: &WordStates) -> Vec<Reading> {
         ("rules", Decoding::Rules),
         ("votes", Decoding::Votes),
     ] {
-        all.push(reading(name, [0, 0], decoding, &|_| true));
+        all.push(evidence(name, [0, 0], decoding, &|_| true));
     }
     all
 }
 
-/// Length and speaking cells of each sentence.
-fn grids(head: &Bopn, states: &WordStates) -> Vec<(usize, Vec<Cell>)> {
+/// The labelled cells of each sentence of a batch.
+fn grids(head: &Bopn, states: &WordStates) -> Vec<SentenceCells> {
     let parts = head.encode(states).parts();
-    let of = |part: &Encoded| {
+    let of = |part: &TypesAndWords| {
         let logits = head.logits(part).permute([0, 2, 3, 4, 1]);
-        let [_, types, words, _, kinds] = logits.dims();
+        let [_, types, words, _, labels] = logits.dims();
         let logits = host::floats(logits);
         part.lengths
             .iter()
-            .zip(logits.chunks(types * words * words * kinds))
+            .zip(logits.chunks(types * words * words * labels))
             .map(|(length, scores)| {
                 let cells = cells(&head.scheme, scores, types, words, *length);
                 (*length, cells)
@@ -106,7 +126,7 @@ fn grids(head: &Bopn, states: &WordStates) -> Vec<(usize, Vec<Cell>)> {
     parts.iter().flat_map(of).collect()
 }
 
-fn read(head: &Bopn, decoding: Decoding, length: usize, cells: &[Cell]) -> Vec<Mention> {
+fn read(head: &Bopn, decoding: Decoding, length: usize, cells: &[GridCell]) -> Vec<Mention> {
     mentions(&head.scheme, decoding, length, cells)
         .into_iter()
         .map(|((label, [start, end]), score)| Mention {
@@ -119,8 +139,14 @@ fn read(head: &Bopn, decoding: Decoding, length: usize, cells: &[Cell]) -> Vec<M
         .collect()
 }
 
-/// The cells of one sentence whose best label is not out of range. `scores` are [types, words, words, labels].
-fn cells(scheme: &Scheme, scores: &[f32], types: usize, words: usize, length: usize) -> Vec<Cell> {
+/// The cells of one sentence whose best label is not "out of range". `scores` are [types, words, words, labels].
+fn cells(
+    scheme: &OffsetScheme,
+    scores: &[f32],
+    types: usize,
+    words: usize,
+    length: usize,
+) -> Vec<GridCell> {
     let list = scheme.list();
     let mut cells = Vec::new();
     for label in 0..types {
@@ -128,14 +154,10 @@ fn cells(scheme: &Scheme, scores: &[f32], types: usize, words: usize, length: us
             for end in start..length {
                 let at = ((label * words + start) * words + end) * list.len();
                 let row = &scores[at..at + list.len()];
-                // The first of equals.
-                let best = (1..row.len()).fold(
-                    0,
-                    |best, kind| if row[kind] > row[best] { kind } else { best },
-                );
+                let best = host::argmax(row);
                 if best > 0 {
                     let sum: f32 = row.iter().map(|score| (score - row[best]).exp()).sum();
-                    cells.push(Cell {
+                    cells.push(GridCell {
                         label,
                         span: [start as i32, end as i32],
                         offset: list[best],
@@ -148,88 +170,93 @@ fn cells(scheme: &Scheme, scores: &[f32], types: usize, words: usize, length: us
     cells
 }
 
-/// Entities and their scores, in order of their spans. A centre's score is its own cell's probability, that of an
-/// entity known only from offsets the best supporting cell's.
+/// Entities and their scores, in the order of their spans. The score of a centre is the probability of its own cell;
+/// that of an entity found only by offsets is the highest probability of the cells that point to it.
 pub fn mentions(
-    scheme: &Scheme,
+    scheme: &OffsetScheme,
     decoding: Decoding,
     length: usize,
-    cells: &[Cell],
-) -> Vec<(Found, f32)> {
+    cells: &[GridCell],
+) -> Vec<(TypedSpan, f32)> {
     let length = length as i32;
-    let centres: BTreeMap<Found, f32> = cells
+    let centres: BTreeMap<TypedSpan, f32> = cells
         .iter()
         .filter(|cell| cell.offset == Offset::Centre)
         .map(|cell| ((cell.label, cell.span), cell.probability))
         .collect();
-    let pointed = match decoding {
+    let from_offsets = match decoding {
         Decoding::Centre => Vec::new(),
         Decoding::All => all_targets(length, cells),
         Decoding::Votes => votes(scheme, length, cells),
         Decoding::Rules => rules(scheme, length, cells, &centres),
     };
     let mut all = BTreeMap::new();
-    for (found, probability) in pointed {
+    for (found, probability) in from_offsets {
         if !centres.contains_key(&found) {
             let best: &mut f32 = all.entry(found).or_default();
             *best = best.max(probability);
         }
     }
     all.extend(centres);
-    let mut all: Vec<(Found, f32)> = all.into_iter().collect();
+    let mut all: Vec<(TypedSpan, f32)> = all.into_iter().collect();
     all.sort_by_key(|((label, span), _)| (*span, *label));
     all
 }
 
-/// What any cell points to.
-fn all_targets(length: i32, cells: &[Cell]) -> Vec<(Found, f32)> {
+/// The spans that any cell points to.
+fn all_targets(length: i32, cells: &[GridCell]) -> Vec<(TypedSpan, f32)> {
     cells
         .iter()
         .filter_map(|cell| Some(((cell.label, cell.target(length)?), cell.probability)))
         .collect()
 }
 
-/// The authors' program: what at least S start offsets, or at least S end offsets, point to. The two are never added.
-fn votes(scheme: &Scheme, length: i32, cells: &[Cell]) -> Vec<(Found, f32)> {
-    let mut tallies: BTreeMap<(bool, Found), Vec<f32>> = BTreeMap::new();
+/// The spans that at least S start offsets or at least S end offsets point to, as in the authors' program. The two
+/// numbers are not added.
+fn votes(scheme: &OffsetScheme, length: i32, cells: &[GridCell]) -> Vec<(TypedSpan, f32)> {
+    let mut ballots: BTreeMap<(bool, TypedSpan), Vec<f32>> = BTreeMap::new();
     for cell in cells {
         let from_start = matches!(cell.offset, Offset::Start(_));
         if let (true, Some(span)) = (cell.offset.distance() > 0, cell.target(length)) {
-            let tally = tallies.entry((from_start, (cell.label, span))).or_default();
-            tally.push(cell.probability);
+            let votes = ballots.entry((from_start, (cell.label, span))).or_default();
+            votes.push(cell.probability);
         }
     }
-    tallies
+    ballots
         .into_iter()
         .filter(|(_, votes)| votes.len() >= scheme.reach as usize)
         .flat_map(|((_, found), votes)| votes.into_iter().map(move |vote| (found, vote)))
         .collect()
 }
 
-/// The paper: offsets that neither contradict their nearest centre nor stand out of order among their neighbours.
+/// The spans that offsets point to under the two rules of the paper: no centre is near, and a neighbouring cell agrees.
 fn rules(
-    scheme: &Scheme,
+    scheme: &OffsetScheme,
     length: i32,
-    cells: &[Cell],
-    centres: &BTreeMap<Found, f32>,
-) -> Vec<(Found, f32)> {
-    let said: BTreeMap<Found, Offset> = cells
+    cells: &[GridCell],
+    centres: &BTreeMap<TypedSpan, f32>,
+) -> Vec<(TypedSpan, f32)> {
+    let labels: BTreeMap<TypedSpan, Offset> = cells
         .iter()
         .map(|cell| ((cell.label, cell.span), cell.offset))
         .collect();
     cells
         .iter()
         .filter(|cell| cell.offset != Offset::Centre)
-        .filter(|cell| !answered(scheme, cell, centres))
+        .filter(|cell| !has_centre_near(scheme, cell, centres))
         .filter_map(|cell| Some((cell, cell.target(length)?)))
-        .filter(|(cell, span)| in_order(scheme, length, cell, *span, &said))
+        .filter(|(cell, span)| has_agreeing_neighbour(scheme, length, cell, *span, &labels))
         .map(|(cell, span)| ((cell.label, span), cell.probability))
         .collect()
 }
 
-/// Rule 1. A centre whose two borders are within reach of the cell's answers it: the offset either means that centre or
-/// does not agree with it, and neither is a new entity.
-fn answered(scheme: &Scheme, cell: &Cell, centres: &BTreeMap<Found, f32>) -> bool {
+/// Rule 1: an offset is ignored if both boundaries of a centre are within reach of the cell's. It either points to that
+/// centre or contradicts it; in neither case does it point to a new entity.
+fn has_centre_near(
+    scheme: &OffsetScheme,
+    cell: &GridCell,
+    centres: &BTreeMap<TypedSpan, f32>,
+) -> bool {
     let [start, end] = cell.span;
     (-scheme.reach..=scheme.reach).any(|rows| {
         (-scheme.reach..=scheme.reach).any(|columns| {
@@ -239,20 +266,20 @@ fn answered(scheme: &Scheme, cell: &Cell, centres: &BTreeMap<Found, f32>) -> boo
     })
 }
 
-/// Rule 2. The cells that point to an entity with one boundary read −S … −1, 1 … S. A cell is in order when a
-/// neighbour in this line says its own number, or when it has none because the sentence ends there.
-fn in_order(
-    scheme: &Scheme,
+/// Rule 2: the cells that point to an entity along one boundary are labelled −S … −1, 1 … S in order. An offset counts
+/// only if a neighbour in this line has the expected label, or if both neighbours would be outside the sentence.
+fn has_agreeing_neighbour(
+    scheme: &OffsetScheme,
     length: i32,
-    cell: &Cell,
+    cell: &GridCell,
     [start, end]: [i32; 2],
-    said: &BTreeMap<Found, Offset>,
+    labels: &BTreeMap<TypedSpan, Offset>,
 ) -> bool {
     let own = match cell.offset {
         Offset::Start(offset) | Offset::End(offset) => offset,
         _ => return true,
     };
-    // The neighbours of −1 and 1 are each other: between them lies the centre, which did not speak.
+    // −1 and 1 are neighbours of each other: the centre between them is not labelled as one.
     let step = |by: i32| {
         if own + by == 0 {
             own + 2 * by
@@ -260,7 +287,7 @@ fn in_order(
             own + by
         }
     };
-    let neighbours: Vec<(Found, Offset)> = [step(-1), step(1)]
+    let neighbours: Vec<(TypedSpan, Offset)> = [step(-1), step(1)]
         .into_iter()
         .filter(|offset| offset.abs() <= scheme.reach)
         .map(|offset| match cell.offset {
@@ -273,19 +300,20 @@ fn in_order(
     neighbours.is_empty()
         || neighbours
             .iter()
-            .any(|(place, offset)| said.get(place) == Some(offset))
+            .any(|(span, offset)| labels.get(span) == Some(offset))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::config::{Config, Labelling, Mode, Preset};
+    use super::super::config::{Config, Labelling, Mode};
     use super::super::target::Gold;
     use super::*;
+    use crate::heads::settings::{Preset, Settings};
     use crate::text::{Labels, Sentence};
     use proptest::prelude::*;
 
-    fn cell(span: [i32; 2], offset: Offset, probability: f32) -> Cell {
-        Cell {
+    fn cell(span: [i32; 2], offset: Offset, probability: f32) -> GridCell {
+        GridCell {
             label: 0,
             span,
             offset,
@@ -293,8 +321,8 @@ mod tests {
         }
     }
 
-    fn found(decoding: Decoding, cells: &[Cell]) -> Vec<([i32; 2], f32)> {
-        let scheme = Scheme::new(2, Mode::Both);
+    fn found(decoding: Decoding, cells: &[GridCell]) -> Vec<([i32; 2], f32)> {
+        let scheme = OffsetScheme::new(2, Mode::Both);
         mentions(&scheme, decoding, 9, cells)
             .into_iter()
             .map(|((_, span), score)| (span, score))
@@ -302,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn offsets_find_an_entity_whose_centre_is_silent() {
+    fn offsets_find_an_entity_without_a_centre() {
         let cells = [
             cell([4, 6], Offset::Start(1), 0.5),
             cell([5, 6], Offset::Start(2), 0.7),
@@ -327,7 +355,7 @@ mod tests {
     #[test]
     fn an_offset_that_contradicts_its_nearest_centre_is_dropped() {
         let mut cells = vec![
-            cell([4, 6], Offset::Start(2), 0.5), // both say [2, 6]
+            cell([4, 6], Offset::Start(2), 0.5), // both point to [2, 6]
             cell([3, 6], Offset::Start(1), 0.5),
         ];
         assert_eq!(found(Decoding::Rules, &cells), [([2, 6], 0.5)]);
@@ -355,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_outside_the_sentence_is_none() {
+    fn spans_outside_the_sentence_are_ignored() {
         let cells = [
             cell([0, 3], Offset::Start(1), 0.5),
             cell([1, 3], Offset::Start(2), 0.5),
@@ -385,7 +413,7 @@ mod tests {
             sentence.entities.dedup();
             let preset = if released { Preset::Released } else { Preset::Paper };
             let config = Config { offsets: reach, mode, ..Config::of(preset) };
-            let scheme = Scheme::of(&config);
+            let scheme = OffsetScheme::of(&config);
             let gold = Gold::new(&config, &Labels::new(names), &[&sentence]);
             let list = scheme.list();
             let scores: Vec<f32> = gold

@@ -3,13 +3,14 @@
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Int, Tensor};
 
-use super::convolution::real;
+use super::convolution::cell_mask;
 use super::network::Bopn;
 use super::target::Gold;
 use crate::encoder::WordStates;
 use crate::heads::Losses;
+use crate::nn::mask::has_padding;
 
-/// Equation (7): the mean over all real cells of the batch, every type and both triangles alike.
+/// Equation (7): the mean over all real cells of the batch, of every type and on both sides of the diagonal.
 pub fn loss(head: &Bopn, states: &WordStates, gold: &Gold) -> Losses {
     let types = head.labels.len();
     let count: usize = (states.lengths.iter())
@@ -32,24 +33,24 @@ pub fn loss(head: &Bopn, states: &WordStates, gold: &Gold) -> Losses {
     Losses::single("offsets", sum / count.max(1) as f32)
 }
 
-/// The sum over real cells. `logits` are [batch, labels, types, words, words], `gold` is [batch, types, words, words].
-/// Smoothing ε compares with (1 − ε) · gold + ε / labels.
+/// Cross-entropy, summed over real cells. `logits` are [batch, labels, types, words, words], `gold` is
+/// [batch, types, words, words]. With smoothing ε the target distribution is (1 − ε) · gold + ε / labels.
 fn over_cells(logits: Tensor<5>, gold: &[i32], lengths: &[usize], smoothing: f64) -> Tensor<1> {
     let [batch, labels, types, words, _] = logits.dims();
     let device = logits.device();
     let cells = batch * types * words * words;
     let rows = logits.permute([0, 2, 3, 4, 1]).reshape([cells, labels]);
-    let logarithms = log_softmax(rows, 1);
+    let log_probabilities = log_softmax(rows, 1);
     let gold = Tensor::<1, Int>::from_ints(gold, &device).reshape([cells, 1]);
-    let mut losses = logarithms.clone().gather(1, gold);
+    let mut losses = log_probabilities.clone().gather(1, gold);
     if smoothing > 0.0 {
-        losses = losses * (1.0 - smoothing) + logarithms.mean_dim(1) * smoothing;
+        losses = losses * (1.0 - smoothing) + log_probabilities.mean_dim(1) * smoothing;
     }
     let losses: Tensor<5> = losses.reshape([batch, 1, types, words, words]);
-    let losses = if lengths.iter().all(|length| *length == words) {
-        losses
+    let losses = if has_padding(lengths, words) {
+        losses * cell_mask(lengths, words, &device)
     } else {
-        losses * real(lengths, words, &device)
+        losses
     };
     losses.sum().neg()
 }

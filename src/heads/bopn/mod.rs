@@ -1,40 +1,42 @@
 //! BOPN: the boundary offset prediction network (Tang et al., 2023).
 //!
-//! Every cell of a grid (type m, start i, end j) says how far its span is from the nearest entity of its type: `c:0`
-//! when it is one, `s:k` when the entity starts k words before i, `e:k` when it ends k words before j, or out of
-//! range. Spans beside an entity thereby help to find it.
+//! Every cell of a grid (type m, start i, end j) is labelled with the offset of its span from the nearest entity of its
+//! type: `c:0` if it is one, `s:k` if the entity starts k words before i, `e:k` if it ends k words before j, or out of
+//! range. Spans near an entity thus help to find it.
 //!
 //! * Types are learned vectors p_m before `[CLS]`, encoded with the sentence; a BiLSTM over types and words gives
 //!   h_m and h_i.
-//! * (1) v_ij = γ(h_j) ⊙ norm(h_i) + β(h_j), and v̂_ij = [v_ij; where the cell lies].
-//! * (2, 3) c_mij = h′_mᵀ U v̂′_ij + W (h′_m ⊕ v̂′_ij) + b, with primes for feed-forward images.
+//! * (1) v_ij = γ(h_j) ⊙ norm(h_i) + β(h_j), and v̂_ij = [v_ij; region embedding; distance embedding].
+//! * (2, 3) c_mij = h′_mᵀ U v̂′_ij + W (h′_m ⊕ v̂′_ij) + b, where a prime marks the output of a feed-forward layer.
 //! * (4, 5) Q_l = GELU(conv_l(C)) with dilation l = 1, 2, 3 over (m, i, j); scores = linear(Q₁ ⊕ Q₂ ⊕ Q₃).
 //! * (6, 7) softmax over the offset labels, cross-entropy, mean over all cells.
 //!
-//! The authors' program differs from their text in most of these; the preset `released` follows it, knob by knob
-//! (see [`Config`]). One thing we follow in neither: its convolutions read the padding of a batch, so that a sentence's
-//! result depends on its neighbours. Here padding is blanked before each.
+//! The authors' program differs from the paper in most of these; the preset `released` follows the program, setting by
+//! setting (see [`Config`]). One difference is never followed: convolutions of the program read the padding of a batch, so
+//! that the result of a sentence depends on the others. Here padding is set to zero before each convolution.
 //!
-//! Nothing of size types · words² · width is ever made: U is first multiplied with the few types, and the released
-//! program's second norm is linear in the span and folds into one product.
+//! No tensor of size types · words² · width is ever created: U is first multiplied with the few types, and the second
+//! norm of the program is linear in the span and is folded into one product.
 
 mod config;
 mod convolution;
 mod decode;
+pub mod import;
 mod loss;
 mod network;
 mod target;
 
-pub use config::{Config, Decoding, Labelling, Mode, Preset};
+pub use config::{Config, Decoding, Labelling, Mode};
 pub use convolution::Convolutions;
-pub use decode::{Cell, Found, mentions};
-pub use network::{Bopn, Encoded, TypeNorm};
-pub use target::{Gold, Offset, Scheme};
+pub use decode::{GridCell, TypedSpan, mentions};
+pub use network::{Bopn, TypeNorm, TypesAndWords};
+pub use target::{Gold, Offset, OffsetScheme};
 
 use burn::tensor::{Device, Tensor};
 
-use super::{Head, Losses, Reading};
+use super::{Detail, Diagnosis, Head, Imported, Losses};
 use crate::encoder::WordStates;
+use crate::error::Result;
 use crate::text::{Labels, Mention, Sentence};
 
 impl Head for Bopn {
@@ -73,7 +75,11 @@ impl Head for Bopn {
         decode::decode(self, states)
     }
 
-    fn readings(&self, states: &WordStates) -> Vec<Reading> {
-        decode::readings(self, states)
+    fn diagnose(&self, states: &WordStates, detail: Detail) -> Diagnosis {
+        decode::diagnose(self, states, detail)
+    }
+
+    fn import(weights: &[u8]) -> Result<Imported> {
+        import::import(weights)
     }
 }

@@ -1,4 +1,4 @@
-//! Layers of BOPN: types and words to the scores of every type, span and offset label.
+//! The layers of BOPN: from types and words to a score for every type, span and offset label.
 
 use burn::module::{Initializer, Module, Param};
 use burn::nn::{Dropout, DropoutConfig, Embedding, EmbeddingConfig, Linear, LinearConfig};
@@ -6,39 +6,39 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 
 use super::config::{Config, Decoding};
 use super::convolution::Convolutions;
-use super::target::Scheme;
+use super::target::OffsetScheme;
 use crate::encoder::WordStates;
 use crate::nn::biaffine::Biaffine;
 use crate::nn::bilstm::BiLstm;
 use crate::nn::conditional_norm::ConditionalNorm;
 use crate::text::Labels;
 
-/// Rows of the distance table: nine buckets before the diagonal, nine after it, the diagonal, and padding.
+/// Rows of the distance embedding: nine buckets below the diagonal, nine above it, the diagonal, and padding.
 const DISTANCES: usize = 20;
 
-/// Cells of the grids that are scored at once when there is no graph. A grid's numbers grow with the square of its
-/// words: without a limit a batch of long sentences would need gigabytes.
+/// The number of grid cells that are scored at once without autodiff. The size of a grid grows with the square of the
+/// sentence length: without a limit a batch of long sentences would need gigabytes.
 const CELLS: usize = 1 << 16;
 
-/// The boundary offset prediction network.
+/// The boundary offset prediction network: scores of offset labels for every type and span.
 #[derive(Module, Debug)]
 pub struct Bopn {
-    /// One vector a type: encoded with the sentence, [types, encoder width], or without `type_input` straight to the
+    /// One vector per type: encoded with the sentence, [types, encoder width], or without `type_input` an input of the
     /// scorer, [types, lstm width].
     pub types: Param<Tensor<2>>,
-    /// Over types and words.
+    /// BiLSTM over types and words.
     pub lstm: BiLstm,
-    /// Start normalised under end: the span's vector.
+    /// The vector of a span: its start word normalised conditionally on its end word.
     pub span_norm: ConditionalNorm,
-    /// Below, and on or above the diagonal; padding first when it has a row.
+    /// Embedding of the region: (padding,) below the diagonal, on or above it.
     pub region: Option<Embedding>,
-    /// By distance between the borders.
+    /// Embedding of the distance between start and end.
     pub distance: Option<Embedding>,
-    /// Types with spans.
+    /// Biaffine scorer of types and spans.
     pub biaffine: Biaffine,
-    /// Type normalised under span, and what reads it.
+    /// The second score of the released program.
     pub type_norm: Option<TypeNorm>,
-    /// Over types, starts and ends.
+    /// Convolutions over types, starts and ends.
     pub convolutions: Option<Convolutions>,
     lstm_dropout: Dropout,
     #[module(skip)]
@@ -48,7 +48,7 @@ pub struct Bopn {
     #[module(skip)]
     mask_convolution: bool,
     #[module(skip)]
-    pub(super) scheme: Scheme,
+    pub(super) scheme: OffsetScheme,
     #[module(skip)]
     pub(super) decoding: Decoding,
     #[module(skip)]
@@ -57,29 +57,29 @@ pub struct Bopn {
     pub(super) labels: Labels,
 }
 
-/// The released program's second score.
+/// The second score of the released program, from the type normalised conditionally on the span.
 #[derive(Module, Debug)]
 pub struct TypeNorm {
-    /// The type's vector normalised under the span's.
+    /// Normalises the type's vector conditionally on the span's.
     pub norm: ConditionalNorm,
-    /// To offset labels.
+    /// From the normalised vector to offset labels.
     pub output: Linear,
 }
 
-/// What the scorer needs of a batch, before any grid is built.
+/// The inputs of the scorer: types and words of a batch after the BiLSTM.
 #[derive(Debug, Clone)]
-pub struct Encoded {
+pub struct TypesAndWords {
     /// [batch, types, lstm width].
     pub types: Tensor<3>,
-    /// [batch, words, lstm width]; 0 past the end.
+    /// [batch, words, lstm width]; 0 on padding.
     pub words: Tensor<3>,
-    /// Real words of each sentence.
+    /// The number of words of each sentence.
     pub lengths: Vec<usize>,
 }
 
-impl Encoded {
-    /// Runs of sentences to score one after the other. A graph holds on to everything, so with one there is no use in
-    /// parts.
+impl TypesAndWords {
+    /// Splits the batch into parts to be scored one after the other. With autodiff it is not split, as the graph keeps all
+    /// tensors anyway.
     pub(super) fn parts(self) -> Vec<Self> {
         let [batch, words, _] = self.words.dims();
         let step = (CELLS / (words * words)).max(1);
@@ -102,7 +102,7 @@ impl Encoded {
 
 impl Bopn {
     pub(super) fn new(config: &Config, width: usize, labels: &Labels, device: &Device) -> Self {
-        let scheme = Scheme::of(config);
+        let scheme = OffsetScheme::of(config);
         let hidden = config.lstm_width;
         let features = hidden + config.region_width + config.distance_width;
         let type_width = if config.type_input { width } else { hidden };
@@ -144,13 +144,13 @@ impl Bopn {
         }
     }
 
-    /// The types as they are encoded with the sentence.
+    /// The type vectors to be encoded with the sentence, if `type_input` is on.
     pub(super) fn type_prompt(&self) -> Option<Tensor<2>> {
         self.type_input.then(|| self.types.val())
     }
 
     /// Types and words after the BiLSTM.
-    pub fn encode(&self, states: &WordStates) -> Encoded {
+    pub fn encode(&self, states: &WordStates) -> TypesAndWords {
         let [batch, words, _] = states.words.dims();
         let (input, first) = match (self.type_input, &states.prompts) {
             (true, Some(prompts)) => {
@@ -173,21 +173,21 @@ impl Bopn {
             }
             _ => output.clone().narrow(1, 0, first),
         };
-        Encoded {
+        TypesAndWords {
             types,
             words: output.narrow(1, first, words),
             lengths: states.lengths.clone(),
         }
     }
 
-    /// v_ij: each word as a start, normalised under each as an end: [batch, words, words, lstm width].
-    pub fn spans(&self, encoded: &Encoded) -> Tensor<4> {
+    /// v_ij: each word i as a start, normalised conditionally on each word j as an end: [batch, words, words, lstm width].
+    pub fn spans(&self, encoded: &TypesAndWords) -> Tensor<4> {
         self.span_norm
             .pairs(encoded.words.clone(), encoded.words.clone())
     }
 
-    /// v̂_ij: spans with where they lie in the grid: [batch, words, words, features].
-    pub fn span_features(&self, encoded: &Encoded) -> Tensor<4> {
+    /// v̂_ij: spans with the embeddings of distance and region: [batch, words, words, features].
+    pub fn span_features(&self, encoded: &TypesAndWords) -> Tensor<4> {
         let spans = self.spans(encoded);
         let [batch, words, _, _] = spans.dims();
         let device = spans.device();
@@ -197,25 +197,25 @@ impl Bopn {
             self.region.as_ref().map(|table| (table, false)),
         ];
         for (table, by_distance) in tables.into_iter().flatten() {
-            let number = |start: usize, end: usize| {
+            let row = |start: usize, end: usize| {
                 if by_distance {
                     distance(start, end)
                 } else {
                     i32::from(start <= end) + i32::from(self.padding_region)
                 }
             };
-            // Masked padding never matters: all sentences share one grid of places.
+            // If padding is masked, its rows do not matter: all sentences share one grid.
             let lengths = if self.mask_convolution || !self.padding_region {
                 &[words][..]
             } else {
                 &encoded.lengths
             };
-            let mut places = Vec::with_capacity(lengths.len() * words * words);
+            let mut rows = Vec::with_capacity(lengths.len() * words * words);
             for length in lengths {
                 for start in 0..words {
-                    places.extend((0..words).map(|end| {
+                    rows.extend((0..words).map(|end| {
                         if start.max(end) < *length {
-                            number(start, end)
+                            row(start, end)
                         } else {
                             0
                         }
@@ -223,11 +223,11 @@ impl Bopn {
                 }
             }
             let shape = [lengths.len(), words * words];
-            let places = Tensor::<2, Int>::from_data(TensorData::new(places, shape), &device);
+            let rows = Tensor::<2, Int>::from_data(TensorData::new(rows, shape), &device);
             let width = table.weight.dims()[1];
-            let looked_up = table.forward(places);
+            let embedded = table.forward(rows);
             parts.push(
-                looked_up
+                embedded
                     .reshape([lengths.len(), words, words, width])
                     .expand([batch, words, words, width]),
             );
@@ -239,7 +239,7 @@ impl Bopn {
     }
 
     /// Scores before the convolutions: [batch, offset labels, types, words, words].
-    pub fn scores(&self, encoded: &Encoded) -> Tensor<5> {
+    pub fn scores(&self, encoded: &TypesAndWords) -> Tensor<5> {
         let [batch, words, _] = encoded.words.dims();
         let [_, types, _] = encoded.types.dims();
         let features = self.span_features(encoded);
@@ -265,7 +265,7 @@ impl Bopn {
     }
 
     /// Final scores: [batch, offset labels, types, words, words].
-    pub fn logits(&self, encoded: &Encoded) -> Tensor<5> {
+    pub fn logits(&self, encoded: &TypesAndWords) -> Tensor<5> {
         let scores = self.scores(encoded);
         let Some(convolutions) = &self.convolutions else {
             return scores;
@@ -275,7 +275,7 @@ impl Bopn {
     }
 }
 
-/// The row of the distance table: 19 on the diagonal, 1 to 9 below it and 10 to 18 above it by powers of two.
+/// The row of the distance embedding: 19 on the diagonal, 1 to 9 below it and 10 to 18 above it, in buckets that double in size.
 fn distance(start: usize, end: usize) -> i32 {
     let bucket = |difference: usize| (1 + difference.ilog2()).min(9) as i32;
     match start.cmp(&end) {

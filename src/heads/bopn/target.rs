@@ -1,23 +1,23 @@
-//! Offset labels, and the grid of them that gold entities make.
+//! Offset labels, and the grid of them for gold entities.
 
 use super::config::{Config, Labelling, Mode};
 use crate::text::{Labels, Sentence};
 
-/// What a cell says about its nearest entity.
+/// The label of a cell: its offset from the nearest entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offset {
-    /// None is within reach.
+    /// Out of range: no entity is within reach.
     Out,
-    /// The cell's start is this many words after the entity's, its end the same.
+    /// The cell starts this many words after the entity; their ends are the same.
     Start(i32),
-    /// The cell's end is this many words after the entity's, its start the same.
+    /// The cell ends this many words after the entity; their starts are the same.
     End(i32),
     /// The cell is the entity.
     Centre,
 }
 
 impl Offset {
-    /// The size of the offset.
+    /// The absolute value of the offset.
     pub fn distance(self) -> i32 {
         match self {
             Self::Start(offset) | Self::End(offset) => offset.abs(),
@@ -27,17 +27,18 @@ impl Offset {
     }
 }
 
-/// The list of offset labels: 0 is out of range, then −S … S with start before end, the centre in the middle.
+/// The numbering of offset labels: 0 is out of range, then come −S … S, each start before end, with the centre in the
+/// middle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Scheme {
+pub struct OffsetScheme {
     /// Largest offset S.
     pub reach: i32,
     start: bool,
     end: bool,
 }
 
-impl Scheme {
-    /// The labels of offsets up to `reach` at the boundaries of `mode`.
+impl OffsetScheme {
+    /// The labels for offsets up to `reach` at the boundaries selected by `mode`.
     pub fn new(reach: usize, mode: Mode) -> Self {
         Self {
             reach: if mode == Mode::None { 0 } else { reach as i32 },
@@ -46,12 +47,12 @@ impl Scheme {
         }
     }
 
-    /// The labels of a head with these knobs.
+    /// The labels of a head with these settings.
     pub fn of(config: &Config) -> Self {
         Self::new(config.offsets, config.mode)
     }
 
-    /// Labels of one offset: 2 when both boundaries have them.
+    /// The number of labels per offset: 2 if both boundaries have offsets.
     fn kinds(&self) -> i32 {
         i32::from(self.start) + i32::from(self.end)
     }
@@ -61,14 +62,14 @@ impl Scheme {
         (2 * self.reach * self.kinds() + 2) as usize
     }
 
-    /// Never: there is always a centre.
+    /// Always false: there is always a centre.
     pub fn is_empty(&self) -> bool {
         false
     }
 
-    /// The number of a label; nothing when the scheme has no such label.
+    /// The index of a label; `None` if the scheme has no such label.
     pub fn id(&self, offset: Offset) -> Option<usize> {
-        let place = |offset: i32, kind: i32| {
+        let index = |offset: i32, kind: i32| {
             let before = (offset + self.reach) * self.kinds();
             // The centre is one label, however many boundaries have offsets.
             let centre = if offset > 0 { 1 - self.kinds() } else { 0 };
@@ -78,9 +79,9 @@ impl Scheme {
         match offset {
             Offset::Out => Some(0),
             Offset::Centre => Some((1 + self.reach * self.kinds()) as usize),
-            Offset::Start(offset) => (self.start && within(offset)).then(|| place(offset, 0)),
+            Offset::Start(offset) => (self.start && within(offset)).then(|| index(offset, 0)),
             Offset::End(offset) => {
-                (self.end && within(offset)).then(|| place(offset, i32::from(self.start)))
+                (self.end && within(offset)).then(|| index(offset, i32::from(self.start)))
             }
         }
     }
@@ -97,7 +98,7 @@ impl Scheme {
         list
     }
 
-    /// What the span (i, j) says about the entity (s, e), ends inclusive; nothing when it is out of reach.
+    /// The label of a span relative to an entity, ends inclusive; `None` if the entity is out of reach.
     pub fn label(&self, labelling: Labelling, span: [i32; 2], entity: [i32; 2]) -> Option<Offset> {
         let [start, end] = [span[0] - entity[0], span[1] - entity[1]];
         let far = start.abs().max(end.abs()) > self.reach;
@@ -116,19 +117,19 @@ impl Scheme {
     }
 }
 
-/// The grids of a batch.
+/// The gold label grids of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gold {
-    /// Label of each cell: [batch, types, words, words], 0 beyond a sentence's end.
+    /// The label of each cell: [batch, types, words, words]; 0 on padding.
     pub labels: Vec<i32>,
-    /// Words of the longest sentence, at least 1.
+    /// The number of words of the longest sentence, at least 1.
     pub words: usize,
 }
 
 impl Gold {
     /// The grids of sentences, padded to the longest.
     pub fn new(config: &Config, labels: &Labels, sentences: &[&Sentence]) -> Self {
-        let scheme = Scheme::of(config);
+        let scheme = OffsetScheme::of(config);
         let words = sentences.iter().map(|s| s.len()).max().unwrap_or(0).max(1);
         let plane = words * words;
         let mut all = vec![0; sentences.len() * labels.len() * plane];
@@ -145,7 +146,7 @@ impl Gold {
                 entities.sort_unstable();
                 entities.dedup();
                 let at = (index * labels.len() + label) * plane;
-                let mut grid = Grid {
+                let mut grid = LabelPlane {
                     labels: &mut all[at..at + plane],
                     words,
                     length: sentence.len() as i32,
@@ -157,27 +158,34 @@ impl Gold {
     }
 }
 
-/// One type's plane of a sentence's grid.
-struct Grid<'a> {
+/// The plane of one type in the grid of one sentence.
+struct LabelPlane<'a> {
     labels: &'a mut [i32],
     words: usize,
     length: i32,
 }
 
-impl Grid<'_> {
-    /// Labels the spans around each entity. A label nearer to its entity wins, of equals the one written first.
-    fn fill(&mut self, scheme: &Scheme, labelling: Labelling, mirror: bool, entities: &[[i32; 2]]) {
+impl LabelPlane<'_> {
+    /// Labels the spans around each entity. A span near two entities gets the label of the nearer one, of equally near ones
+    /// that of the first.
+    fn fill(
+        &mut self,
+        scheme: &OffsetScheme,
+        labelling: Labelling,
+        mirror: bool,
+        entities: &[[i32; 2]],
+    ) {
         let mut distances = vec![i32::MAX; self.labels.len()];
         for entity in entities {
-            for (span, offset, distance) in around(scheme, labelling, *entity) {
+            for (span, offset, distance) in labelled_spans(scheme, labelling, *entity) {
                 let [start, end] = span;
                 if start < 0 || start > end || end >= self.length {
                     continue;
                 }
-                let place = start as usize * self.words + end as usize;
-                if distance < distances[place] {
-                    distances[place] = distance;
-                    self.labels[place] = scheme.id(offset).unwrap_or(0) as i32;
+                let cell = start as usize * self.words + end as usize;
+                if distance < distances[cell] {
+                    distances[cell] = distance;
+                    self.labels[cell] = scheme.id(offset).unwrap_or(0) as i32;
                 }
             }
         }
@@ -191,9 +199,9 @@ impl Grid<'_> {
     }
 }
 
-/// The spans an entity gives a label to, with the label and how far they are: the entity first, then by distance.
-fn around(
-    scheme: &Scheme,
+/// The spans that are labelled relative to an entity, with their labels and distances.
+fn labelled_spans(
+    scheme: &OffsetScheme,
     labelling: Labelling,
     [start, end]: [i32; 2],
 ) -> Vec<([i32; 2], Offset, i32)> {
@@ -203,9 +211,9 @@ fn around(
         for columns in -reach..=reach {
             let span = [start + rows, end + columns];
             if let Some(offset) = scheme.label(labelling, span, [start, end]) {
-                // Of two entities equally far, one that shares a border is what the label really points to.
-                let askew = i32::from(rows != 0 && columns != 0);
-                spans.push((span, offset, 2 * (rows.abs() + columns.abs()) + askew));
+                // Of two equally near entities, the one that shares a boundary is the one that the label points to.
+                let shares_none = i32::from(rows != 0 && columns != 0);
+                spans.push((span, offset, 2 * (rows.abs() + columns.abs()) + shares_none));
             }
         }
     }
@@ -214,8 +222,8 @@ fn around(
 
 #[cfg(test)]
 mod tests {
-    use super::super::config::Preset;
     use super::*;
+    use crate::heads::settings::{Preset, Settings};
     use crate::text::Entity;
 
     fn grid(config: &Config, words: usize, entities: &[(usize, usize)]) -> Vec<Vec<i32>> {
@@ -237,13 +245,13 @@ mod tests {
             (Mode::Both, 0, 2),
             (Mode::None, 3, 2),
         ] {
-            let scheme = Scheme::new(reach, mode);
+            let scheme = OffsetScheme::new(reach, mode);
             assert_eq!(scheme.len(), count);
             for (id, offset) in scheme.list().into_iter().enumerate() {
                 assert_eq!(scheme.id(offset), Some(id), "{mode:?} {offset:?}");
             }
         }
-        let scheme = Scheme::new(1, Mode::Both);
+        let scheme = OffsetScheme::new(1, Mode::Both);
         let expected = [
             Offset::Out,
             Offset::Start(-1),
@@ -256,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn the_paper_also_labels_spans_that_share_no_border() {
+    fn the_paper_also_labels_spans_that_share_no_boundary() {
         let config = Config {
             offsets: 1,
             ..Config::of(Preset::Paper)
@@ -289,11 +297,11 @@ mod tests {
         for config in [
             Config {
                 offsets: 0,
-                ..Config::default()
+                ..Config::of(Preset::Paper)
             },
             Config {
                 mode: Mode::None,
-                ..Config::default()
+                ..Config::of(Preset::Paper)
             },
         ] {
             let labels = grid(&config, 6, &[(1, 3), (2, 6)]).concat();
@@ -303,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn long_sentences_are_labelled_quickly() {
+    fn every_entity_of_a_long_sentence_is_a_centre() {
         let mut sentence = Sentence::from_words((0..200).map(|word| word.to_string()));
         sentence.entities = (0..150)
             .map(|word| Entity::new(word, word + 1 + word % 40, format!("{}", word % 7)))
@@ -311,7 +319,23 @@ mod tests {
         let labels = Labels::new((0..7).map(|label| label.to_string()));
         let start = std::time::Instant::now();
         for preset in [Preset::Paper, Preset::Released] {
-            Gold::new(&Config::of(preset), &labels, &[&sentence]);
+            let config = Config::of(preset);
+            let centre = OffsetScheme::of(&config).id(Offset::Centre).unwrap() as i32;
+            let gold = Gold::new(&config, &labels, &[&sentence]);
+            let mut centres = Vec::new();
+            for (index, label) in gold.labels.iter().enumerate() {
+                let (plane, cell) = (index / (200 * 200), index % (200 * 200));
+                if *label == centre && cell / 200 <= cell % 200 {
+                    centres.push((plane, cell / 200, cell % 200 + 1));
+                }
+            }
+            let entity = |entity: &Entity| {
+                let label = labels.index(&entity.label).unwrap();
+                (label, entity.span.start, entity.span.end)
+            };
+            let mut expected: Vec<_> = sentence.entities.iter().map(entity).collect();
+            expected.sort_unstable();
+            assert_eq!(centres, expected, "{preset:?}");
         }
         assert!(start.elapsed().as_millis() < 500, "{:?}", start.elapsed());
     }

@@ -1,26 +1,30 @@
 //! Bundling Learning: a head made of two heads.
 //!
-//! A tagger and a span model share the encoder; the loss is `α · L_tagger + (1 − α) · L_spans` with α = 0.1, and
-//! one of the two gives the output. Bundling SeqNER with SpanNER is the paper's BL-NER: BL-SpanNER when the span
-//! head answers (our default), BL-SeqNER when the tagger does. Any other span model bundles the same way.
+//! A tagger and a span model share the encoder; the loss is `α · L_tagger + (1 − α) · L_spans` with α = 0.1, and one of
+//! the two gives the mentions. SeqNER with SpanNER is the paper's BL-NER: BL-SpanNER if the span model gives the mentions
+//! (our default), BL-SeqNER if the tagger does. Any other span model can be bundled in the same way.
 //!
-//! The tagger is flat: of nested gold it learns the outermost entities. (The paper removes overlapping entities
-//! from its corpora.)
+//! The tagger is flat: it learns the outermost of nested entities. (The paper removes overlapping entities from its
+//! corpora.)
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use super::{Head, Losses, Reading};
+use super::settings::{Preset, Settings, to_map, up_to_one};
+use super::{Detail, Diagnosis, Evidence, Head, Losses, Suggestion};
+use crate::data::stats::Stats;
 use crate::encoder::WordStates;
 use crate::error::{Error, Result};
 use crate::text::{Labels, Mention, Sentence};
 
-/// Which of the two heads answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// Which of the two heads gives the mentions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Output {
+pub enum OutputHead {
     /// The tagger.
     Seq,
     /// The span model.
@@ -28,33 +32,79 @@ pub enum Output {
     Span,
 }
 
-/// The knobs of a bundle: its own and those of the two heads.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// The settings of a bundle and of its two heads.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
-    default,
-    bound = "A: Serialize + DeserializeOwned + Default, B: Serialize + DeserializeOwned + Default"
+    bound = "A: Serialize + DeserializeOwned, B: Serialize + DeserializeOwned"
 )]
+#[schemars(bound = "A: JsonSchema, B: JsonSchema")]
 pub struct Config<A, B> {
-    /// Weight of the tagger's loss; the span model's has the rest.
+    /// Weight of the tagger's loss; the span model's loss has the weight 1 − alpha.
     pub alpha: f64,
-    /// `span` or `seq`: which head answers.
-    pub output: Output,
-    /// The tagger's knobs.
+    /// Which head gives the mentions: the tagger (seq) or the span model (span).
+    #[schemars(extend("inference" = true))]
+    pub output: OutputHead,
+    /// Settings of the tagger.
     pub seq: A,
-    /// The span model's knobs.
+    /// Settings of the span model.
     pub span: B,
 }
 
-impl<A: Default, B: Default> Default for Config<A, B> {
-    fn default() -> Self {
-        Self {
-            alpha: 0.1,
-            output: Output::Span,
-            seq: A::default(),
-            span: B::default(),
+impl<A: Settings, B: Settings> Settings for Config<A, B> {
+    /// Presets of the parts; each part has its own setting `preset`.
+    fn presets() -> &'static [Preset] {
+        if A::presets().len() > B::presets().len() {
+            A::presets()
+        } else {
+            B::presets()
         }
     }
+
+    fn of(preset: Preset) -> Self {
+        Self {
+            alpha: 0.1,
+            output: OutputHead::Span,
+            seq: A::of(preset),
+            span: B::of(preset),
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        up_to_one("alpha", self.alpha)?;
+        self.seq.check().map_err(|problem| inside("seq", problem))?;
+        self.span.check().map_err(|problem| inside("span", problem))
+    }
+
+    fn fill(mut given: Map<String, Value>) -> Result<Map<String, Value>> {
+        let seq = fill_part::<A>("seq", given.remove("seq"))?;
+        let span = fill_part::<B>("span", given.remove("span"))?;
+        let mut all = to_map(&Self::of(Preset::default()));
+        all.extend(given);
+        all.insert("seq".into(), seq);
+        all.insert("span".into(), span);
+        Ok(all)
+    }
+}
+
+/// The completed settings of a part of a bundle.
+fn fill_part<C: Settings>(key: &str, given: Option<Value>) -> Result<Value> {
+    let given = match given {
+        Some(Value::Object(given)) => given,
+        None => Map::new(),
+        Some(other) => {
+            return Err(Error::Config(format!(
+                "{key} = {other} must be a table of settings"
+            )));
+        }
+    };
+    let filled = C::fill(given).map_err(|problem| inside(key, problem))?;
+    Ok(Value::Object(filled))
+}
+
+/// A problem with a part's setting, named by its path in the bundle.
+fn inside(key: &str, problem: Error) -> Error {
+    Error::Config(format!("{key}.{problem}"))
 }
 
 /// A tagger `A` and a span model `B` on one encoder.
@@ -67,12 +117,12 @@ pub struct Bundle<A: Head, B: Head> {
     #[module(skip)]
     alpha: f64,
     #[module(skip)]
-    output: Output,
+    output: OutputHead,
 }
 
 impl<A: Head, B: Head> Bundle<A, B> {
-    /// A bundle of two heads that exist.
-    pub fn from_parts(seq: A, span: B, alpha: f64, output: Output) -> Self {
+    /// A bundle of two existing heads.
+    pub fn from_parts(seq: A, span: B, alpha: f64, output: OutputHead) -> Self {
         Self {
             seq,
             span,
@@ -81,19 +131,19 @@ impl<A: Head, B: Head> Bundle<A, B> {
         }
     }
 
-    /// What the tagger sees: the words and its own prompts, which come first.
+    /// The states for the tagger: the words and its own prompts, which come first.
     fn seq_states(&self, states: &WordStates) -> WordStates {
         own_prompts(states, 0, self.seq.prompt())
     }
 
-    /// What the span model sees: the words and its own prompts.
+    /// The states for the span model: the words and its own prompts.
     fn span_states(&self, states: &WordStates) -> WordStates {
         let first = self.seq.prompt().map_or(0, |prompt| prompt.dims()[0]);
         own_prompts(states, first, self.span.prompt())
     }
 }
 
-/// The states with only one head's prompts, the `first` and those after it.
+/// The states with the prompts of one head only, which start at index `first`.
 fn own_prompts(states: &WordStates, first: usize, prompt: Option<Tensor<2>>) -> WordStates {
     let count = prompt.map(|prompt| prompt.dims()[0]);
     WordStates {
@@ -109,17 +159,6 @@ impl<A: Head, B: Head> Head for Bundle<A, B> {
 
     fn name() -> String {
         format!("{}+{}", A::name(), B::name())
-    }
-
-    fn check(config: &Self::Config) -> Result<()> {
-        if !(0.0..=1.0).contains(&config.alpha) {
-            let alpha = config.alpha;
-            return Err(Error::Config(format!(
-                "[head] alpha = {alpha}: it lies between 0 and 1"
-            )));
-        }
-        A::check(&config.seq)?;
-        B::check(&config.span)
     }
 
     fn fits(config: &Self::Config, width: usize) -> Result<()> {
@@ -146,8 +185,8 @@ impl<A: Head, B: Head> Head for Bundle<A, B> {
 
     fn nested(&self) -> bool {
         match self.output {
-            Output::Seq => self.seq.nested(),
-            Output::Span => self.span.nested(),
+            OutputHead::Seq => self.seq.nested(),
+            OutputHead::Span => self.span.nested(),
         }
     }
 
@@ -167,6 +206,18 @@ impl<A: Head, B: Head> Head for Bundle<A, B> {
         )
     }
 
+    fn suggest(corpus: &Stats) -> Vec<Suggestion> {
+        let named = |part: &'static str| {
+            move |suggestion: Suggestion| Suggestion {
+                setting: format!("{part}.{}", suggestion.setting),
+                ..suggestion
+            }
+        };
+        let seq = A::suggest(corpus).into_iter().map(named("seq"));
+        let span = B::suggest(corpus).into_iter().map(named("span"));
+        seq.chain(span).collect()
+    }
+
     fn loss(&self, states: &WordStates, gold: &Self::Gold) -> Losses {
         let seq = self.seq.loss(&self.seq_states(states), &gold.0);
         let span = self.span.loss(&self.span_states(states), &gold.1);
@@ -178,42 +229,85 @@ impl<A: Head, B: Head> Head for Bundle<A, B> {
 
     fn decode(&self, states: &WordStates) -> Vec<Vec<Mention>> {
         match self.output {
-            Output::Seq => self.seq.decode(&self.seq_states(states)),
-            Output::Span => self.span.decode(&self.span_states(states)),
+            OutputHead::Seq => self.seq.decode(&self.seq_states(states)),
+            OutputHead::Span => self.span.decode(&self.span_states(states)),
         }
     }
 
-    fn readings(&self, states: &WordStates) -> Vec<Reading> {
-        self.span.readings(&self.span_states(states))
-    }
-
-    fn decode_other(&self, states: &WordStates) -> Option<Other> {
-        Some(match self.output {
-            Output::Seq => Other {
-                head: B::name(),
-                nested: self.span.nested(),
-                mentions: self.span.decode(&self.span_states(states)),
-            },
-            Output::Span => Other {
-                head: A::name(),
-                nested: self.seq.nested(),
-                mentions: self.seq.decode(&self.seq_states(states)),
-            },
-        })
-    }
-
-    fn note(&self) -> Option<String> {
-        self.span.note().or_else(|| self.seq.note())
+    fn diagnose(&self, states: &WordStates, detail: Detail) -> Diagnosis {
+        let seq = self.seq.diagnose(&self.seq_states(states), detail);
+        let span = self.span.diagnose(&self.span_states(states), detail);
+        let (output, other, name, nested) = match self.output {
+            OutputHead::Seq => (seq, span, B::name(), self.span.nested()),
+            OutputHead::Span => (span, seq, A::name(), self.seq.nested()),
+        };
+        let other_mentions = Evidence {
+            name,
+            nested,
+            offset: [0, 0],
+            mentions: other.mentions,
+        };
+        Diagnosis {
+            mentions: output.mentions,
+            evidence: [vec![other_mentions], output.evidence, other.evidence].concat(),
+            counts: [output.counts, other.counts].concat(),
+        }
     }
 }
 
-/// What the head that does not answer would have said.
-#[derive(Debug, Clone)]
-pub struct Other {
-    /// Its name.
-    pub head: String,
-    /// True when it may nest.
-    pub nested: bool,
-    /// Its mentions.
-    pub mentions: Vec<Vec<Mention>>,
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::settings::{describe, read};
+    use super::*;
+    use crate::heads::{bopn, seq_ner};
+
+    type Both = Config<seq_ner::Config, bopn::Config>;
+
+    fn both(given: Value) -> Result<Both> {
+        read(given.as_object().unwrap().clone())
+    }
+
+    #[test]
+    fn each_part_is_completed_from_its_own_preset() {
+        let found = both(json!({"span": {"preset": "released", "offsets": 1}})).unwrap();
+        let span = bopn::Config {
+            offsets: 1,
+            ..bopn::Config::of(Preset::Released)
+        };
+        let expected = Both {
+            span,
+            ..Both::of(Preset::Paper)
+        };
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn errors_name_the_part() {
+        for (given, expected) in [
+            (json!({"seq": {"dropout": 1.5}}), "seq.dropout = 1.5 must"),
+            (json!({"span": {"ofsets": 1}}), "span.ofsets: "),
+            (json!({"span": {"ofsets": 1}}), "did you mean `offsets`"),
+            (json!({"span": 3}), "span = 3 must be a table"),
+            (json!({"alpha": 2.0}), "alpha = 2 must be between 0 and 1"),
+        ] {
+            let problem = both(given).unwrap_err().to_string();
+            assert!(problem.contains(expected), "{problem}");
+        }
+    }
+
+    #[test]
+    fn settings_of_the_parts_are_described_with_their_path() {
+        let found = describe::<Both>();
+        let setting = |name: &str| {
+            let mut matching = found.iter().filter(|setting| setting.name == name);
+            matching.next().unwrap()
+        };
+        assert_eq!(setting("seq.decoder").kind, "softmax | crf");
+        assert!(setting("span.decode").at_inference);
+        let defaults = [(Preset::Paper, json!(3)), (Preset::Released, json!(2))];
+        assert_eq!(setting("span.convolutions").defaults, defaults);
+        assert!(found.iter().all(|setting| !setting.doc.is_empty()));
+    }
 }

@@ -1,23 +1,26 @@
-//! The knobs of DiffusionNER. Two presets fill what a recipe leaves out.
+//! Settings of DiffusionNER, with one preset for the paper and one for the authors' program.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use crate::heads::preset::Preset;
-use crate::heads::preset::with_presets;
+use crate::error::{Error, Result};
+use crate::heads::settings::{
+    Preset, Renamed, Settings, at_least_one, below_one, not_negative, up_to_one, within,
+};
 
-/// How the noise grows over the timesteps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// How the variance of the noise grows over the timesteps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Variance {
-    /// Slowly at both ends.
+    /// The cosine schedule: slowly at both ends.
     #[default]
     Cosine,
-    /// β on a line from 1e-4 to 0.02.
+    /// β grows linearly from 1e-4 to 0.02.
     Linear,
 }
 
-/// Which two numbers a span is while noise is added to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The two coordinates of a span that noise is added to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Coordinates {
     /// Its two boundaries.
@@ -26,18 +29,18 @@ pub enum Coordinates {
     Width,
 }
 
-/// What word numbers are divided by, and multiplied by when spans become words again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The divisor that maps word indices to 0..1, and the factor that maps them back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Rescaling {
-    /// The number of words, always.
+    /// Always the number of words.
     Words,
     /// The number of words N in training, but N − 1 inside the network and in sampling.
     Mixed,
 }
 
-/// What fills the noisy spans up to their number when a sentence has fewer entities.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// How the list of noisy spans is filled up if a sentence has fewer entities.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Expansion {
     /// The same entities again.
@@ -46,122 +49,129 @@ pub enum Expansion {
     Random,
 }
 
-/// What a noisy span is described by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Which words represent a noisy span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Features {
+pub enum SpanFeatures {
     /// The mean of its words.
     Mean,
     /// Its first and its last word.
     Ends,
 }
 
-/// How fresh linear layers are drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The distribution that new linear layers are drawn from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Initial {
-    /// Evenly within one over the root of the inputs, so that layers of any width pass on signals of one size.
-    Even,
-    /// Normally with deviation 0.02, whatever the width.
+pub enum InitialWeights {
+    /// Uniform within ±1/√inputs, so that the output scale does not depend on the width.
+    Uniform,
+    /// Normal with standard deviation 0.02, whatever the width.
     Normal,
 }
 
-/// How the losses of spans become one number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// How the losses of spans are reduced to one value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Reduction {
-    /// All log-likelihoods of a sentence are summed.
+    /// The sum of all log-likelihoods of a sentence.
     Sum,
-    /// Types: mean over all spans. Boundaries: mean over the matched ones.
+    /// Types: the mean over all spans. Boundaries: the mean over the matched ones.
     Mean,
 }
 
-/// Which mentions may stand together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Which mentions of a sentence may overlap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Output {
-    /// All.
+pub enum AllowedOverlap {
+    /// All mentions are kept.
     All,
-    /// Those that do not cross a better one.
+    /// Mentions that cross a better one are dropped.
     Nested,
-    /// Those that do not overlap a better one.
+    /// Mentions that overlap a better one are dropped.
     Flat,
 }
 
-/// Every knob of DiffusionNER. Where the paper and the authors' program differ, `preset` chooses and the knob
-/// overrides.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, remote = "Self")]
+/// All settings of DiffusionNER. Where the paper and the authors' program differ, `preset` selects the defaults.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Config {
-    /// `paper` or `released`: where the defaults of the knobs below come from.
+    /// Whether defaults follow the paper or the program released by its authors.
     pub preset: Preset,
-    /// K, the noisy spans of a sentence. A trained model can be asked with any other number.
+    /// K, the number of noisy spans per sentence.
+    #[schemars(extend("inference" = true))]
     pub spans: usize,
-    /// γ, the denoising steps of prediction. A trained model can be asked with any other number.
+    /// γ, the number of denoising steps in prediction.
+    #[schemars(extend("inference" = true))]
     pub steps: usize,
-    /// T, the timesteps of the forward process.
+    /// T, the number of timesteps of the forward process.
     pub timesteps: usize,
-    /// `cosine` or `linear`: how noise grows.
+    /// How the variance of the noise grows over the timesteps.
     pub variance: Variance,
-    /// λ: spans live in −λ..λ while noise is added.
+    /// λ: the coordinates of spans are scaled to −λ..λ before noise is added.
     pub scale: f64,
-    /// Fresh noise in each denoising step: none is 0 (paper), as much as the forward process had is 1 (released).
+    /// Amount of new noise in each denoising step: 0 for none (DDIM), 1 for as much as in the forward process.
+    #[schemars(extend("inference" = true))]
     pub eta: f64,
-    /// The noise that prediction starts from; the same seed finds the same entities.
+    /// Seed of the noise that prediction starts from; the same seed gives the same entities.
+    #[schemars(extend("inference" = true))]
     pub seed: u64,
-    /// `boundaries` (paper) or `width` (released: start and width).
+    /// Which two coordinates of a span noise is added to.
     pub coordinates: Coordinates,
-    /// `words` (paper) or `mixed` (released): what word numbers are divided by.
+    /// Whether word indices are divided by the number of words (words) or partly by one less (mixed).
     pub rescaling: Rescaling,
-    /// `random` or `repeat`: what fills the noisy spans up to K.
+    /// Whether the list of noisy spans is filled up to K with random spans or by repeating the entities.
     pub expansion: Expansion,
-    /// Repeat the gold entities up to K before the matching, so that every span has one (released). Otherwise those
-    /// without one learn that they are none (paper).
+    /// Repeat the gold entities up to K before matching; otherwise spans without an entity learn the class none.
     pub repeat_gold: bool,
-    /// Layers of the BiLSTM.
+    /// Number of BiLSTM layers.
     pub lstm_layers: usize,
-    /// `mean` (paper) or `ends` (released, but for GENIA).
-    pub features: Features,
-    /// A vector for the place in the list of spans, added to queries and keys (released).
+    /// Whether a span is represented by the mean of its words or by its end words (released, except on GENIA).
+    pub features: SpanFeatures,
+    /// Add a vector for the index of a span in the list to queries and keys.
     pub slot_positions: bool,
-    /// Layers of the span encoder, each with self-attention, cross-attention and a feed-forward part: 1 (paper), 2
-    /// (released). With 0, spans know neither each other nor the sentence around them.
+    /// Layers of the span encoder (self-attention, cross-attention, feed-forward); with 0, spans are independent.
     pub attention_layers: usize,
-    /// Attention heads; the encoder's width is a multiple of it.
+    /// Number of attention heads; the encoder's width must be a multiple of it.
     pub heads: usize,
-    /// Width inside the span encoder's feed-forward part.
+    /// Hidden width of the feed-forward part of the span encoder.
     pub feed_forward: usize,
-    /// Two layers over the sinusoid of the timestep (released).
+    /// Two linear layers after the sinusoidal embedding of the timestep.
     pub time_layers: bool,
-    /// Dropout throughout.
+    /// Dropout in all parts of the head.
     pub dropout: f64,
-    /// `even` (paper: it does not say) or `normal` (released): how fresh layers are drawn.
-    pub initial: Initial,
-    /// Weight of the boundaries' probabilities in the matching.
+    /// The distribution that new linear layers are drawn from (the paper does not say).
+    pub initial: InitialWeights,
+    /// Weight of the boundary probabilities in the matching.
     pub match_boundaries: f64,
-    /// Weight of the type's probability in the matching.
+    /// Weight of the type probability in the matching.
     pub match_types: f64,
-    /// Weight of the boundaries' loss.
+    /// Weight of the boundary loss.
     pub loss_boundaries: f64,
-    /// Weight of the types' loss.
+    /// Weight of the type loss.
     pub loss_types: f64,
-    /// `sum` (paper) or `mean` (released): how the losses of spans become one.
+    /// How the losses of spans are reduced to one value.
     pub reduction: Reduction,
-    /// Weight of spans that are none in the types' loss.
+    /// Weight of the class none in the type loss.
     pub none_weight: f64,
-    /// Let all spans that are none weigh as much as all that are something (released); `none_weight` is not used then.
+    /// Weigh all spans of class none together as much as all others; `none_weight` is then ignored.
     pub balance_none: bool,
-    /// φ: a mention needs more than this as the sum of its three probabilities, left, right and type.
+    /// φ: a mention needs a sum of its three probabilities (left, right and type) above this.
+    #[schemars(extend("inference" = true, "score_scale" = 3.0))]
     pub threshold: f64,
-    /// Of candidates with the same boundaries keep only the one with the most probable type (paper).
+    /// Of candidates with the same boundaries, keep only the one with the most probable type.
+    #[schemars(extend("inference" = true))]
     pub one_type: bool,
-    /// `all` (paper), `nested` (released) or `flat`: which mentions may stand together.
-    pub output: Output,
+    /// Which mentions may overlap: any (all), only nested ones (nested) or none (flat).
+    #[schemars(extend("inference" = true))]
+    pub output: AllowedOverlap,
 }
 
-impl Config {
-    /// The defaults of a preset.
-    pub fn of(preset: Preset) -> Self {
+impl Settings for Config {
+    fn presets() -> &'static [Preset] {
+        &[Preset::Paper, Preset::Released]
+    }
+
+    fn of(preset: Preset) -> Self {
         let released = preset == Preset::Released;
         Self {
             preset,
@@ -184,8 +194,8 @@ impl Config {
             repeat_gold: released,
             lstm_layers: 2,
             features: match preset {
-                Preset::Paper => Features::Mean,
-                Preset::Released => Features::Ends,
+                Preset::Paper => SpanFeatures::Mean,
+                Preset::Released => SpanFeatures::Ends,
             },
             slot_positions: released,
             attention_layers: if released { 2 } else { 1 },
@@ -194,8 +204,8 @@ impl Config {
             time_layers: released,
             dropout: 0.1,
             initial: match preset {
-                Preset::Paper => Initial::Even,
-                Preset::Released => Initial::Normal,
+                Preset::Paper => InitialWeights::Uniform,
+                Preset::Released => InitialWeights::Normal,
             },
             match_boundaries: 1.0,
             match_types: 1.0,
@@ -210,73 +220,68 @@ impl Config {
             threshold: 2.5,
             one_type: !released,
             output: match preset {
-                Preset::Paper => Output::All,
-                Preset::Released => Output::Nested,
+                Preset::Paper => AllowedOverlap::All,
+                Preset::Released => AllowedOverlap::Nested,
             },
         }
     }
 
-    fn checked(self) -> Result<Self, String> {
-        let counts = [
-            ("spans", self.spans),
-            ("steps", self.steps),
-            ("timesteps", self.timesteps),
-            ("heads", self.heads),
-            ("feed_forward", self.feed_forward),
-        ];
-        if let Some((name, _)) = counts.iter().find(|(_, count)| *count == 0) {
-            return Err(format!("{name} must be at least 1"));
-        }
+    fn check(&self) -> Result<()> {
+        at_least_one("spans", self.spans)?;
+        at_least_one("steps", self.steps)?;
+        at_least_one("timesteps", self.timesteps)?;
+        at_least_one("heads", self.heads)?;
+        at_least_one("feed_forward", self.feed_forward)?;
         if self.steps > self.timesteps {
-            return Err(format!(
-                "steps = {} is more than timesteps = {}",
+            return Err(Error::Config(format!(
+                "steps = {} must be at most timesteps = {}",
                 self.steps, self.timesteps
-            ));
+            )));
         }
         if self.timesteps < 21 && self.variance == Variance::Linear {
-            return Err("variance = \"linear\" needs timesteps = 21 or more".into());
+            return Err(Error::Config(
+                "variance = \"linear\" needs timesteps = 21 or more".into(),
+            ));
         }
-        if !(0.0..1.0).contains(&self.dropout) {
-            return Err(format!("dropout = {} is not in 0..1", self.dropout));
-        }
-        if !(0.0..=1.0).contains(&self.eta) {
-            return Err(format!("eta = {} is not between 0 and 1", self.eta));
-        }
-        if !(self.scale > 0.0 && self.scale.is_finite()) {
-            return Err(format!("scale = {} is not above 0", self.scale));
-        }
-        let weights = [
-            ("match_boundaries", self.match_boundaries),
-            ("match_types", self.match_types),
-            ("loss_boundaries", self.loss_boundaries),
-            ("loss_types", self.loss_types),
-            ("none_weight", self.none_weight),
-        ];
-        match weights.iter().find(|(_, w)| !(0.0..1e6).contains(w)) {
-            Some((name, weight)) => Err(format!("{name} = {weight} is no weight from 0 up")),
-            None if !(0.0..=3.0).contains(&self.threshold) => Err(format!(
-                "threshold = {} is compared with the sum of three probabilities: it lies between 0 and 3",
-                self.threshold
-            )),
-            None => Ok(self),
-        }
+        below_one("dropout", self.dropout)?;
+        up_to_one("eta", self.eta)?;
+        let is_positive = self.scale > 0.0 && self.scale.is_finite();
+        within("scale", self.scale, is_positive, "above 0")?;
+        not_negative("match_boundaries", self.match_boundaries)?;
+        not_negative("match_types", self.match_types)?;
+        not_negative("loss_boundaries", self.loss_boundaries)?;
+        not_negative("loss_types", self.loss_types)?;
+        not_negative("none_weight", self.none_weight)?;
+        within(
+            "threshold",
+            self.threshold,
+            (0.0..=3.0).contains(&self.threshold),
+            "between 0 and 3, as it is compared with the sum of three probabilities",
+        )
+    }
+
+    fn renamed() -> &'static [Renamed] {
+        &[Renamed::Value {
+            key: "initial",
+            old: "even",
+            new: "uniform",
+        }]
     }
 }
-
-with_presets!(Config);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::heads::settings;
 
     #[test]
-    fn a_preset_fills_what_is_not_given() {
-        let read = |text: &str| toml::from_str::<Config>(text);
+    fn missing_settings_come_from_the_preset() {
+        let read = |text: &str| settings::read::<Config>(toml::from_str(text).unwrap());
         assert_eq!(read("").unwrap(), Config::of(Preset::Paper));
         let released = read("preset = \"released\"\nspans = 20\nfeatures = \"mean\"").unwrap();
         let expected = Config {
             spans: 20,
-            features: Features::Mean,
+            features: SpanFeatures::Mean,
             ..Config::of(Preset::Released)
         };
         assert_eq!(released, expected);
@@ -294,5 +299,14 @@ mod tests {
         ] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn the_old_name_of_uniform_is_still_read() {
+        let read = |text: &str| settings::read::<Config>(toml::from_str(text).unwrap()).unwrap();
+        let found = read("preset = \"released\"\ninitial = \"even\"");
+        assert_eq!(found.initial, InitialWeights::Uniform);
+        let written = toml::to_string(&found).unwrap();
+        assert!(written.contains("initial = \"uniform\""), "{written}");
     }
 }

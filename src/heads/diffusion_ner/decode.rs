@@ -1,25 +1,24 @@
-//! Denoised spans to mentions.
-
-use std::sync::atomic::{AtomicU64, Ordering};
+//! From denoised spans to mentions.
 
 use burn::tensor::Tensor;
 use burn::tensor::activation::{sigmoid, softmax};
 
-use super::config::{Config, Output};
+use super::config::{AllowedOverlap, Config};
 use super::network::DiffusionNer;
-use super::sample::{Seeded, Trajectory, sample};
+use super::sample::{SeededNoise, Trajectory, sample};
 use crate::encoder::WordStates;
-use crate::nn::host::floats;
+use crate::heads::{Count, Diagnosis};
+use crate::nn::host::{argmax, floats};
 use crate::text::{Entity, Mention, Span};
 
-/// A denoised span that is something.
+/// A denoised span whose most probable class is a type.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Candidate {
+pub struct SpanCandidate {
     /// First word.
     pub left: usize,
     /// Last word.
     pub right: usize,
-    /// 1 + the number of its type.
+    /// 1 + the index of its type.
     pub class: usize,
     /// Probability of the type.
     pub type_probability: f32,
@@ -27,27 +26,41 @@ pub struct Candidate {
     pub sum: f32,
 }
 
-/// The mentions of each sentence.
-pub fn decode(head: &DiffusionNer, states: &WordStates) -> Vec<Vec<Mention>> {
+/// The mentions of each sentence, and how many of the denoised spans became candidates.
+pub fn diagnose(head: &DiffusionNer, states: &WordStates) -> Diagnosis {
     let encoded = head.encode(states);
-    let mut noise = Seeded::new(head.config.seed, &encoded.lengths);
+    let mut noise = SeededNoise::new(head.config.seed, &encoded.lengths);
     let trajectory = sample(head, &encoded, &mut noise);
-    candidates(&trajectory)
-        .into_iter()
-        .zip(&encoded.lengths)
-        .map(|(candidates, length)| {
-            if *length == 0 {
-                return Vec::new();
-            }
-            head.tally
-                .add(head.config.spans, &candidates, head.config.threshold as f32);
-            mentions(head, choose(&head.config, candidates))
-        })
-        .collect()
+    let threshold = head.config.threshold as f32;
+    let (mut spans, mut typed, mut passed) = (0, 0, 0);
+    let mut all = Vec::with_capacity(encoded.lengths.len());
+    for (candidates, length) in candidates(&trajectory).into_iter().zip(&encoded.lengths) {
+        if *length == 0 {
+            all.push(Vec::new());
+            continue;
+        }
+        spans += head.config.spans as u64;
+        typed += candidates.len() as u64;
+        passed += candidates.iter().filter(|c| c.sum > threshold).count() as u64;
+        all.push(mentions(head, choose(&head.config, candidates)));
+    }
+    let count = |name: &str, count, of| Count {
+        name: name.to_string(),
+        count,
+        of,
+    };
+    Diagnosis {
+        mentions: all,
+        evidence: Vec::new(),
+        counts: vec![
+            count("denoised spans with a type", typed, spans),
+            count("typed spans above the threshold", passed, typed),
+        ],
+    }
 }
 
-/// Every span with a type and its boundaries in order, sentence by sentence.
-pub fn candidates(trajectory: &Trajectory) -> Vec<Vec<Candidate>> {
+/// The spans of each sentence whose class is a type and whose boundaries are in order.
+pub fn candidates(trajectory: &Trajectory) -> Vec<Vec<SpanCandidate>> {
     let last = &trajectory.last;
     let [_, spans, classes] = last.types.dims();
     let best = |scores: &Tensor<3>| sigmoid(scores.clone().max_dim(2));
@@ -67,15 +80,9 @@ pub fn candidates(trajectory: &Trajectory) -> Vec<Vec<Candidate>> {
                 .zip(words)
                 .filter_map(|(row, [left, right])| {
                     let types = &row[2..];
-                    // The first of equals, so that none wins a tie.
-                    let class = (1..classes).fold(0, |best, class| {
-                        if types[class] > types[best] {
-                            class
-                        } else {
-                            best
-                        }
-                    });
-                    (class > 0 && left <= right).then(|| Candidate {
+                    // The first of equal maxima, so that class none wins a tie.
+                    let class = argmax(types);
+                    (class > 0 && left <= right).then(|| SpanCandidate {
                         left: *left,
                         right: *right,
                         class,
@@ -88,19 +95,20 @@ pub fn candidates(trajectory: &Trajectory) -> Vec<Vec<Candidate>> {
         .collect()
 }
 
-/// Post-processing: one type a span when asked, the threshold, and what may stand together; the most probable first.
-pub fn choose(config: &Config, mut candidates: Vec<Candidate>) -> Vec<Candidate> {
+/// Post-processing: one type per span if so set, then the threshold, then removal of disallowed overlaps. The result is
+/// in the order of probability.
+pub fn choose(config: &Config, mut candidates: Vec<SpanCandidate>) -> Vec<SpanCandidate> {
     if config.one_type {
         candidates = most_probable_types(candidates);
     }
     candidates.retain(|candidate| candidate.sum > config.threshold as f32);
     candidates.sort_by(|one, other| other.sum.total_cmp(&one.sum));
-    let mut kept: Vec<Candidate> = Vec::new();
+    let mut kept: Vec<SpanCandidate> = Vec::new();
     for candidate in candidates {
-        let clashes = |other: &Candidate| match config.output {
-            Output::All => false,
-            Output::Flat => candidate.left <= other.right && other.left <= candidate.right,
-            Output::Nested => crosses(&candidate, other),
+        let clashes = |other: &SpanCandidate| match config.output {
+            AllowedOverlap::All => false,
+            AllowedOverlap::Flat => candidate.left <= other.right && other.left <= candidate.right,
+            AllowedOverlap::Nested => crosses(&candidate, other),
         };
         if !kept.iter().any(clashes) {
             kept.push(candidate);
@@ -109,12 +117,13 @@ pub fn choose(config: &Config, mut candidates: Vec<Candidate>) -> Vec<Candidate>
     kept
 }
 
-/// For each pair of boundaries, the candidate with the most probable type, the first of equals.
-fn most_probable_types(candidates: Vec<Candidate>) -> Vec<Candidate> {
-    let mut kept: Vec<Candidate> = Vec::new();
+/// For each pair of boundaries, the candidate with the most probable type; of equally probable ones, the first.
+fn most_probable_types(candidates: Vec<SpanCandidate>) -> Vec<SpanCandidate> {
+    let mut kept: Vec<SpanCandidate> = Vec::new();
     for candidate in candidates {
-        let same =
-            |other: &&mut Candidate| (other.left, other.right) == (candidate.left, candidate.right);
+        let same = |other: &&mut SpanCandidate| {
+            (other.left, other.right) == (candidate.left, candidate.right)
+        };
         match kept.iter_mut().find(same) {
             Some(other) if candidate.type_probability > other.type_probability => {
                 *other = candidate;
@@ -126,8 +135,8 @@ fn most_probable_types(candidates: Vec<Candidate>) -> Vec<Candidate> {
     kept
 }
 
-/// True when two spans overlap and neither lies in the other.
-fn crosses(one: &Candidate, other: &Candidate) -> bool {
+/// True if two spans overlap and neither contains the other.
+fn crosses(one: &SpanCandidate, other: &SpanCandidate) -> bool {
     let (first, second) = if (one.left, other.right) < (other.left, one.right) {
         (one, other)
     } else {
@@ -136,8 +145,9 @@ fn crosses(one: &Candidate, other: &Candidate) -> bool {
     first.left < second.left && second.left <= first.right && first.right < second.right
 }
 
-/// Candidates in order of their spans, each entity once; the score is a third of the sum, so that it lies in 0..=1.
-fn mentions(head: &DiffusionNer, candidates: Vec<Candidate>) -> Vec<Mention> {
+/// Candidates as mentions in the order of their spans, each entity once. The score is a third of the sum, so that it is
+/// within 0..=1.
+fn mentions(head: &DiffusionNer, candidates: Vec<SpanCandidate>) -> Vec<Mention> {
     let mut mentions: Vec<Mention> = candidates
         .into_iter()
         .map(|candidate| Mention {
@@ -148,57 +158,19 @@ fn mentions(head: &DiffusionNer, candidates: Vec<Candidate>) -> Vec<Mention> {
             score: candidate.sum / 3.0,
         })
         .collect();
-    // Stable: of one entity found many times the most probable stays first.
+    // The sort is stable: of equal entities, the most probable stays first.
     mentions.sort_by(|one, other| one.entity.cmp(&other.entity));
     mentions.dedup_by(|next, kept| next.entity == kept.entity);
     mentions
 }
 
-/// What became of the spans since somebody last asked.
-#[derive(Debug, Default)]
-pub struct Tally {
-    spans: AtomicU64,
-    typed: AtomicU64,
-    passed: AtomicU64,
-    /// The highest sum so far, in millionths.
-    highest: AtomicU64,
-}
-
-impl Tally {
-    fn add(&self, spans: usize, candidates: &[Candidate], threshold: f32) {
-        let passed = candidates.iter().filter(|c| c.sum > threshold).count();
-        let highest = candidates.iter().fold(0f32, |high, c| high.max(c.sum));
-        self.spans.fetch_add(spans as u64, Ordering::Relaxed);
-        self.typed
-            .fetch_add(candidates.len() as u64, Ordering::Relaxed);
-        self.passed.fetch_add(passed as u64, Ordering::Relaxed);
-        self.highest
-            .fetch_max((highest * 1e6) as u64, Ordering::Relaxed);
-    }
-
-    /// A sentence about it, and a fresh start; nothing when no span was denoised.
-    pub fn take(&self, threshold: f64) -> Option<String> {
-        let take = |count: &AtomicU64| count.swap(0, Ordering::Relaxed);
-        let [spans, typed, passed, highest] =
-            [&self.spans, &self.typed, &self.passed, &self.highest].map(take);
-        (spans > 0).then(|| {
-            format!(
-                "{spans} denoised spans: {typed} with a type, {passed} of them above the threshold {threshold}, {} \
-                 below; the highest sum is {:.3}",
-                typed - passed,
-                highest as f64 / 1e6
-            )
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::config::Preset;
     use super::*;
+    use crate::heads::settings::{Preset, Settings};
 
-    fn candidate(left: usize, right: usize, class: usize, sum: f32) -> Candidate {
-        Candidate {
+    fn candidate(left: usize, right: usize, class: usize, sum: f32) -> SpanCandidate {
+        SpanCandidate {
             left,
             right,
             class,
@@ -225,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn outputs_differ_in_what_they_let_stand() {
+    fn the_setting_output_removes_overlaps() {
         let found = vec![
             candidate(0, 3, 1, 2.8),
             candidate(1, 2, 2, 2.9),
@@ -244,7 +216,7 @@ mod tests {
         let released = Config::of(Preset::Released);
         assert_eq!(spans(&released), [(1, 2, 2), (0, 3, 1), (1, 2, 1)]);
         let flat = Config {
-            output: Output::Flat,
+            output: AllowedOverlap::Flat,
             threshold: 0.0,
             ..released
         };

@@ -18,14 +18,19 @@ pub fn loss(head: &DiffusionNer, states: &WordStates, gold: &Gold) -> Losses {
     let timesteps: Vec<usize> = gold.0.iter().map(|target| target.timestep).collect();
     let denoised = head.denoise(&encoded, &spans, &timesteps);
     let matches = matching(&head.config, &denoised, gold);
-    of_matches(&head.config, &denoised, gold, &matches)
+    loss_of_matches(&head.config, &denoised, gold, &matches)
 }
 
-/// The loss of predictions under a matching.
+/// The loss of predictions with given matches.
 ///
-/// Each word is a boundary or not, independently: the likelihood of a boundary is the product over all words, and its
-/// logarithm is the binary cross-entropy, summed over them.
-pub fn of_matches(config: &Config, denoised: &Denoised, gold: &Gold, matches: &[Match]) -> Losses {
+/// Each word is a boundary or not, independently of the others: the negative log-likelihood of a boundary is the binary
+/// cross-entropy, summed over all words.
+pub fn loss_of_matches(
+    config: &Config,
+    denoised: &Denoised,
+    gold: &Gold,
+    matches: &[Match],
+) -> Losses {
     let [batch, spans, words] = denoised.left.dims();
     let matched = matches.iter().map(Vec::len).sum::<usize>();
     let mut classes = vec![0i32; batch * spans];
@@ -63,8 +68,8 @@ pub fn of_matches(config: &Config, denoised: &Denoised, gold: &Gold, matches: &[
     }
 }
 
-/// Binary cross-entropy of scores, summed over the words of spans in `mask`. Words past the end score so low that they
-/// add nothing.
+/// Binary cross-entropy of logits, summed over the words of the spans in `mask`. The logits of padding are so low that it
+/// adds nothing.
 fn binary(scores: Tensor<3>, gold: Tensor<3>, mask: Tensor<3>) -> Tensor<1> {
     // −log of (1 − sigmoid) is the softplus; without overflow: max(z, 0) + log(1 + e^−|z|).
     let softplus = relu(scores.clone()) + scores.clone().abs().neg().exp().log1p();

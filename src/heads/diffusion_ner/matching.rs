@@ -1,4 +1,4 @@
-//! Which prediction answers which gold entity.
+//! Matching of predictions with gold entities.
 
 use burn::tensor::Tensor;
 use burn::tensor::activation::{sigmoid, softmax};
@@ -10,18 +10,18 @@ use super::target::{Gold, GoldEntity};
 use crate::nn::assignment::assign;
 use crate::nn::host::floats;
 
-/// Pairs (prediction, gold entity) of one sentence, by prediction.
+/// Pairs (prediction, gold entity) of one sentence, in the order of predictions.
 pub type Match = Vec<(usize, usize)>;
 
-/// The cheapest matching of each sentence. All probabilities leave the device in one transfer; sentences are solved
-/// side by side.
+/// The matching of lowest cost for each sentence. All probabilities are read from the device in one transfer; sentences
+/// are solved in parallel.
 pub fn matching(config: &Config, denoised: &Denoised, gold: &Gold) -> Vec<Match> {
     let [_, spans, words] = denoised.left.dims();
     let classes = denoised.types.dims()[2];
     let probabilities = [
-        sigmoid(plain(&denoised.left)),
-        sigmoid(plain(&denoised.right)),
-        softmax(plain(&denoised.types), 2),
+        sigmoid(without_graph(&denoised.left)),
+        sigmoid(without_graph(&denoised.right)),
+        softmax(without_graph(&denoised.types), 2),
     ];
     let row = 2 * words + classes;
     let probabilities = floats(Tensor::cat(probabilities.to_vec(), 2));
@@ -41,15 +41,16 @@ pub fn matching(config: &Config, denoised: &Denoised, gold: &Gold) -> Vec<Match>
         .collect()
 }
 
-/// Minus the probabilities of what the entity is. `row` lists one prediction's words as first, as last, and classes.
+/// The negative weighted sum of the probabilities of the entity's boundaries and class. `row` has the probabilities of
+/// one prediction: of each word as the first, of each word as the last, and of each class.
 fn cost(config: &Config, row: &[f32], words: usize, entity: &GoldEntity) -> f64 {
     let boundaries = row[entity.left] as f64 + row[words + entity.right] as f64;
     let class = row[2 * words + entity.class] as f64;
     -(config.match_boundaries * boundaries + config.match_types * class)
 }
 
-/// The numbers without their graph: a matching has no gradient.
-fn plain(tensor: &Tensor<3>) -> Tensor<3> {
+/// The values without the autodiff graph: a matching has no gradient.
+fn without_graph(tensor: &Tensor<3>) -> Tensor<3> {
     if tensor.device().is_autodiff() {
         tensor.clone().inner()
     } else {

@@ -1,24 +1,26 @@
 //! DiffusionNER: entities by denoising spans (Shen et al., 2023).
 //!
-//! Training puts noise on the boundaries of gold entities and learns to take it off again. Prediction starts from K
-//! spans of pure noise and denoises them in γ steps. With `x` the signals of spans in −λ..λ:
+//! Training adds noise to the boundaries of gold entities and learns to remove it. Prediction starts from K spans of pure
+//! noise and denoises them in γ steps. With `x` the coordinates of spans, scaled to −λ..λ:
 //!
-//! * (4) forward: `x_t = √ᾱ_t · x₀ + √(1 − ᾱ_t) · ε`, t drawn for each sentence.
+//! * (4) forward: `x_t = √ᾱ_t · x₀ + √(1 − ᾱ_t) · ε`, with a random t for each sentence.
 //! * (5) `x̂₀ = f(x_t, S, t)`: the network, see [`DiffusionNer::denoise`]. `H` are the transformer's states after a
-//!   BiLSTM, made once for all steps. Spans are means of their words in `H`, go through self-attention among
-//!   themselves and cross-attention to `H`, and the timestep's sinusoid is added.
-//! * Two pointers score every word as a boundary of every span, `P = sigmoid(MLP(H·W + X·W′))`; a classifier gives the
+//!   BiLSTM, computed once for all steps. Spans are means of their words in `H`, followed by self-attention among
+//!   themselves and cross-attention to `H`; then the sinusoidal embedding of the timestep is added.
+//! * Two pointers score every word as a boundary of every span, `P = sigmoid(MLP(H·W + X·W′))`; a classifier predicts the
 //!   type.
 //! * (6, 7) backward: `ε̂ = (x_τ − √ᾱ_τ · x̂₀) / √(1 − ᾱ_τ)`, `x_τ′ = √ᾱ_τ′ · x̂₀ + √(1 − ᾱ_τ′) · ε̂`.
-//! * Loss: predictions and gold are matched at the highest sum of probabilities (the Hungarian method), and the
-//!   likelihood of what each is matched with is maximised.
+//! * Loss: predictions and gold entities are matched so that the sum of probabilities is highest (the Hungarian
+//!   algorithm), and the likelihood of the matched entities is maximised.
 //!
-//! The authors' program differs from their text in most of these; the preset `released` follows it, knob by knob (see
-//! [`Config`]). Where the text says `−Σ log P` of a boundary, we take the likelihood of all words of the sentence, as
-//! the program does: of the boundary's own word alone it would be highest when every word is a boundary.
+//! The authors' program differs from the paper in most of these; the preset `released` follows the program, setting by
+//! setting (see [`Config`]). Where the paper has `−Σ log P` of a boundary, we use the likelihood over all words of the
+//! sentence, as the program does: the likelihood of the boundary word alone would be highest if every word was a
+//! boundary.
 
 mod config;
 mod decode;
+pub mod import;
 mod loss;
 mod matching;
 mod network;
@@ -28,21 +30,21 @@ mod span_encoder;
 mod target;
 
 pub use config::{
-    Config, Coordinates, Expansion, Features, Initial, Output, Preset, Reduction, Rescaling,
-    Variance,
+    AllowedOverlap, Config, Coordinates, Expansion, InitialWeights, Reduction, Rescaling,
+    SpanFeatures, Variance,
 };
-pub use decode::{Candidate, Tally, candidates, choose};
-pub use loss::of_matches;
+pub use decode::{SpanCandidate, candidates, choose};
+pub use loss::loss_of_matches;
 pub use matching::{Match, matching};
-pub use network::{Denoised, DiffusionNer, Encoded, Ends};
-pub use process::{Geometry, Noise, Pair, Schedule};
-pub use sample::{Seeded, Source, Trajectory, sample};
+pub use network::{Denoised, DiffusionNer, EncodedWords, EndLayers};
+pub use process::{Noise, NoiseSchedule, Pair, SpanGeometry};
+pub use sample::{NoiseSource, SeededNoise, Trajectory, sample};
 pub use span_encoder::{Pointer, SpanLayer, TwoLayers};
-pub use target::{Gold, GoldEntity, Target, entities, noisy, signals};
+pub use target::{Gold, GoldEntity, SentenceTarget, entities, noisy, signals};
 
 use burn::tensor::Device;
 
-use super::{Head, Losses};
+use super::{Detail, Diagnosis, Head, Imported, Losses};
 use crate::encoder::WordStates;
 use crate::error::{Error, Result};
 use crate::text::{Labels, Mention, Sentence};
@@ -61,7 +63,7 @@ impl Head for DiffusionNer {
             Ok(())
         } else {
             Err(Error::Config(format!(
-                "the encoder's width {width} has to be even and a multiple of [head] heads = {heads}"
+                "the encoder's width {width} must be even and a multiple of [head] heads = {heads}"
             )))
         }
     }
@@ -71,7 +73,7 @@ impl Head for DiffusionNer {
     }
 
     fn nested(&self) -> bool {
-        self.config.output != Output::Flat
+        self.config.output != AllowedOverlap::Flat
     }
 
     fn gold(config: &Config, labels: &Labels, sentences: &[&Sentence], seed: u64) -> Gold {
@@ -83,10 +85,14 @@ impl Head for DiffusionNer {
     }
 
     fn decode(&self, states: &WordStates) -> Vec<Vec<Mention>> {
-        decode::decode(self, states)
+        decode::diagnose(self, states).mentions
     }
 
-    fn note(&self) -> Option<String> {
-        self.tally.take(self.config.threshold)
+    fn diagnose(&self, states: &WordStates, _: Detail) -> Diagnosis {
+        decode::diagnose(self, states)
+    }
+
+    fn import(weights: &[u8]) -> Result<Imported> {
+        import::import(weights)
     }
 }

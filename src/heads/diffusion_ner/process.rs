@@ -1,22 +1,23 @@
-//! The diffusion process on plain numbers: schedules, spans as signals, the forward and the backward step.
+//! The diffusion process on the host: noise schedules, spans as signals, the forward and the backward step.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::config::{Config, Coordinates, Rescaling, Variance};
 
-/// Two numbers of a span: as a signal in −λ..λ and beyond, or its boundaries as shares of the sentence.
+/// Two values of a span: its signal (coordinates scaled to −λ..λ, plus noise) or its boundaries as fractions of the
+/// sentence.
 pub type Pair = [f64; 2];
 
-/// How much of the signal is left at each timestep.
+/// The noise schedule: how much of the signal is left at each timestep.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Schedule {
+pub struct NoiseSchedule {
     /// ᾱ of each timestep.
-    pub kept: Vec<f64>,
+    pub alpha_bar: Vec<f64>,
 }
 
-impl Schedule {
-    /// The schedule of T timesteps.
+impl NoiseSchedule {
+    /// The schedule for T timesteps.
     pub fn new(variance: Variance, timesteps: usize) -> Self {
         let total = timesteps as f64;
         let beta = |time: usize| match variance {
@@ -33,20 +34,20 @@ impl Schedule {
                 first + (last - first) * time as f64 / (total - 1.0)
             }
         };
-        let mut kept = 1.0;
+        let mut product = 1.0;
         Self {
-            kept: (0..timesteps)
+            alpha_bar: (0..timesteps)
                 .map(|time| {
-                    kept *= 1.0 - beta(time);
-                    kept
+                    product *= 1.0 - beta(time);
+                    product
                 })
                 .collect(),
         }
     }
 
-    /// The timesteps of so many denoising steps, each with the one it leads to; the last leads to none.
-    pub fn times(&self, steps: usize) -> Vec<(usize, Option<usize>)> {
-        let total = self.kept.len() as f64;
+    /// The timesteps of the denoising steps, each with the timestep it leads to; the last leads to none.
+    pub fn timesteps(&self, steps: usize) -> Vec<(usize, Option<usize>)> {
+        let total = self.alpha_bar.len() as f64;
         let time = |step: usize| (step as f64 * total / steps as f64 - 1.0) as usize;
         (1..=steps)
             .rev()
@@ -54,28 +55,28 @@ impl Schedule {
             .collect()
     }
 
-    /// Equation (4): a signal with the noise of a timestep.
+    /// Equation (4): a signal with the amount of noise of a timestep.
     pub fn noisy(&self, signal: Pair, time: usize, noise: Pair) -> Pair {
-        let kept = self.kept[time];
-        each(|side| kept.sqrt() * signal[side] + (1.0 - kept).sqrt() * noise[side])
+        let alpha_bar = self.alpha_bar[time];
+        each(|side| alpha_bar.sqrt() * signal[side] + (1.0 - alpha_bar).sqrt() * noise[side])
     }
 
-    /// Equations (6) and (7): from a noisy span and what the network takes it for to a less noisy one. With η > 0 a
-    /// part of the noise is drawn afresh.
+    /// Equations (6) and (7): from a noisy span and the network's prediction to a less noisy span. With η > 0 a part of the
+    /// noise is replaced by new noise.
     pub fn denoised(
         &self,
         noisy: Pair,
         predicted: Pair,
         (time, next): (usize, usize),
         eta: f64,
-        fresh: Pair,
+        new_noise: Pair,
     ) -> Pair {
-        let (kept, then) = (self.kept[time], self.kept[next]);
-        let sigma = eta * ((1.0 - kept / then) * (1.0 - then) / (1.0 - kept)).sqrt();
+        let (now, then) = (self.alpha_bar[time], self.alpha_bar[next]);
+        let sigma = eta * ((1.0 - now / then) * (1.0 - then) / (1.0 - now)).sqrt();
         let direction = (1.0 - then - sigma * sigma).max(0.0).sqrt();
         each(|side| {
-            let noise = (noisy[side] / kept.sqrt() - predicted[side]) / (1.0 / kept - 1.0).sqrt();
-            predicted[side] * then.sqrt() + direction * noise + sigma * fresh[side]
+            let noise = (noisy[side] / now.sqrt() - predicted[side]) / (1.0 / now - 1.0).sqrt();
+            predicted[side] * then.sqrt() + direction * noise + sigma * new_noise[side]
         })
     }
 }
@@ -84,16 +85,16 @@ fn each(value: impl Fn(usize) -> f64) -> Pair {
     [value(0), value(1)]
 }
 
-/// How spans of words become signals and back.
+/// Converts spans of words to signals and back.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Geometry {
+pub struct SpanGeometry {
     coordinates: Coordinates,
     rescaling: Rescaling,
     scale: f64,
 }
 
-impl Geometry {
-    /// The geometry of a head with these knobs.
+impl SpanGeometry {
+    /// The conversion with these settings.
     pub fn of(config: &Config) -> Self {
         Self {
             coordinates: config.coordinates,
@@ -102,7 +103,7 @@ impl Geometry {
         }
     }
 
-    /// Boundaries as shares of the sentence to the two coordinates in 0..1.
+    /// From boundaries as fractions of the sentence to the two coordinates in 0..1.
     fn coordinates(&self, [left, right]: Pair) -> Pair {
         match self.coordinates {
             Coordinates::Boundaries => [left, right],
@@ -110,18 +111,18 @@ impl Geometry {
         }
     }
 
-    /// Coordinates in 0..1 to a signal.
+    /// From coordinates in 0..1 to a signal.
     pub fn signal(&self, coordinates: Pair) -> Pair {
         each(|side| (2.0 * coordinates[side] - 1.0) * self.scale)
     }
 
-    /// The signal of a gold entity, its last word included, in a sentence of so many words.
+    /// The signal of a gold entity, given by its first and last word, in a sentence of `words` words.
     pub fn of_entity(&self, words: usize, left: usize, right: usize) -> Pair {
         let words = words.max(1) as f64;
         self.signal(self.coordinates([left as f64 / words, right as f64 / words]))
     }
 
-    /// The signal of what the network predicts.
+    /// The signal of a predicted span, given by its first and last word.
     pub fn of_prediction(&self, words: usize, left: usize, right: usize) -> Pair {
         let divisor = match self.rescaling {
             Rescaling::Words => words.max(1) as f64,
@@ -131,7 +132,7 @@ impl Geometry {
         signal.map(|value| value.clamp(-self.scale, self.scale))
     }
 
-    /// A random span's coordinates from two normal numbers.
+    /// The coordinates of a random span from two normally distributed values.
     pub fn random(&self, noise: Pair) -> Pair {
         let [first, second] = noise.map(|value| value / 6.0 + 0.5);
         match self.coordinates {
@@ -140,8 +141,8 @@ impl Geometry {
         }
     }
 
-    /// A signal to boundaries as shares of the sentence.
-    pub fn shares(&self, signal: Pair) -> Pair {
+    /// From a signal to boundaries as fractions of the sentence.
+    pub fn fractions(&self, signal: Pair) -> Pair {
         let [first, second] =
             signal.map(|value| (value.clamp(-self.scale, self.scale) / self.scale + 1.0) / 2.0);
         let boundaries = match self.coordinates {
@@ -151,54 +152,54 @@ impl Geometry {
         boundaries.map(|value| value.clamp(0.0, 1.0))
     }
 
-    /// Shares of the sentence to its words, the left one first.
-    pub fn words(&self, shares: Pair, words: usize) -> [usize; 2] {
+    /// From fractions of the sentence to word indices, the left one first.
+    pub fn words(&self, fractions: Pair, words: usize) -> [usize; 2] {
         let last = words.saturating_sub(1);
         let factor = match self.rescaling {
             Rescaling::Words => words,
             Rescaling::Mixed => last,
         };
-        let [one, other] =
-            shares.map(|share| ((share * factor as f64).round_ties_even() as usize).min(last));
+        let [one, other] = fractions
+            .map(|fraction| ((fraction * factor as f64).round_ties_even() as usize).min(last));
         [one.min(other), one.max(other)]
     }
 }
 
-/// Normal numbers from a seed.
+/// A seeded generator of normally distributed values.
 #[derive(Debug)]
 pub struct Noise(ChaCha8Rng);
 
 impl Noise {
-    /// The same seed gives the same numbers.
+    /// A generator; the same seed gives the same values.
     pub fn new(seed: u64) -> Self {
         Self::stream(seed, 0)
     }
 
-    /// One of many independent streams of a seed.
+    /// One of many independent generators with the same seed.
     pub fn stream(seed: u64, number: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         random.set_stream(number);
         Self(random)
     }
 
-    /// A number in 0..1.
-    pub fn share(&mut self) -> f64 {
+    /// A uniformly distributed value in 0..1.
+    pub fn uniform(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// A whole number below `limit`.
+    /// A uniformly distributed integer below `limit`.
     pub fn below(&mut self, limit: usize) -> usize {
-        ((self.share() * limit as f64) as usize).min(limit.saturating_sub(1))
+        ((self.uniform() * limit as f64) as usize).min(limit.saturating_sub(1))
     }
 
-    /// Two independent normal numbers (Box and Muller).
+    /// Two independent normally distributed values (Box–Muller).
     pub fn pair(&mut self) -> Pair {
-        let radius = (-2.0 * (1.0 - self.share()).ln()).sqrt();
-        let angle = 2.0 * std::f64::consts::PI * self.share();
+        let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
+        let angle = 2.0 * std::f64::consts::PI * self.uniform();
         [radius * angle.cos(), radius * angle.sin()]
     }
 
-    /// So many pairs.
+    /// `count` such pairs.
     pub fn pairs(&mut self, count: usize) -> Vec<Pair> {
         (0..count).map(|_| self.pair()).collect()
     }
@@ -206,36 +207,36 @@ impl Noise {
 
 #[cfg(test)]
 mod tests {
-    use super::super::config::Preset;
     use super::*;
+    use crate::heads::settings::{Preset, Settings};
 
     #[test]
     fn steps_end_before_the_first_timestep() {
-        let schedule = Schedule::new(Variance::Cosine, 1000);
-        let times = schedule.times(5);
+        let schedule = NoiseSchedule::new(Variance::Cosine, 1000);
+        let times = schedule.timesteps(5);
         let expected = [(999, 799), (799, 599), (599, 399), (399, 199)];
         assert_eq!(times[..4], expected.map(|(time, next)| (time, Some(next))));
         assert_eq!(times[4], (199, None));
-        assert_eq!(schedule.times(1), [(999, None)]);
-        assert_eq!(schedule.times(1000).len(), 1000);
-        assert_eq!(schedule.times(1000)[999], (0, None));
+        assert_eq!(schedule.timesteps(1), [(999, None)]);
+        assert_eq!(schedule.timesteps(1000).len(), 1000);
+        assert_eq!(schedule.timesteps(1000)[999], (0, None));
         for variance in [Variance::Cosine, Variance::Linear] {
-            let kept = Schedule::new(variance, 1000).kept;
+            let kept = NoiseSchedule::new(variance, 1000).alpha_bar;
             assert!(kept.is_sorted_by(|one, next| one > next));
             assert!(kept[0] > 0.99 && kept[999] < 1e-4);
         }
     }
 
-    /// Without noise every span comes back to its words, whatever the coordinates.
+    /// Without noise every span is converted back to its words, with either kind of coordinates.
     #[test]
-    fn clean_spans_come_back() {
+    fn spans_without_noise_are_converted_back() {
         for preset in [Preset::Paper, Preset::Released] {
-            let geometry = Geometry::of(&Config::of(preset));
+            let geometry = SpanGeometry::of(&Config::of(preset));
             for words in 1..40 {
                 for left in 0..words {
                     for right in left..words {
                         let there = geometry.of_prediction(words, left, right);
-                        let back = geometry.words(geometry.shares(there), words);
+                        let back = geometry.words(geometry.fractions(there), words);
                         assert_eq!(back, [left, right], "{preset:?} {words}");
                     }
                 }
@@ -245,12 +246,12 @@ mod tests {
 
     /// A perfect prediction at every step removes all noise.
     #[test]
-    fn denoising_ends_at_what_is_predicted() {
-        let schedule = Schedule::new(Variance::Cosine, 1000);
+    fn denoising_ends_at_the_prediction() {
+        let schedule = NoiseSchedule::new(Variance::Cosine, 1000);
         let (signal, mut noise) = ([0.25, -0.5], Noise::new(3));
         for eta in [0.0, 1.0] {
             let mut span = noise.pair();
-            for (time, next) in schedule.times(50) {
+            for (time, next) in schedule.timesteps(50) {
                 if let Some(next) = next {
                     span = schedule.denoised(span, signal, (time, next), eta, noise.pair());
                 }

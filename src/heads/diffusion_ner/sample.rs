@@ -1,49 +1,53 @@
-//! Denoising from pure noise: the backward process of prediction.
+//! Denoising from pure noise: the backward process in prediction.
 
 use burn::tensor::Tensor;
 
-use super::network::{Denoised, DiffusionNer, Encoded};
+use super::network::{Denoised, DiffusionNer, EncodedWords};
 use super::process::{Noise, Pair};
 use crate::nn::host::integers;
 
-/// Where normal numbers come from: for a sentence of the batch, a list of pairs, one a span.
-pub trait Source {
-    /// The next list of so many pairs for a sentence.
+/// A source of normally distributed values: for a sentence of the batch, one pair per span.
+pub trait NoiseSource {
+    /// The next pairs for a sentence, one per span.
     fn draw(&mut self, sentence: usize, spans: usize) -> Vec<Pair>;
 }
 
-/// One stream of noise a sentence. It depends on the seed and on the sentence's length, never on the batch.
+/// One noise generator per sentence, which depends on the seed and on the length of the sentence, never on the batch.
 #[derive(Debug)]
-pub struct Seeded(Vec<Noise>);
+pub struct SeededNoise(Vec<Noise>);
 
-impl Seeded {
-    /// Streams for sentences of these lengths.
+impl SeededNoise {
+    /// Generators for sentences of these lengths.
     pub fn new(seed: u64, lengths: &[usize]) -> Self {
         let stream = |length: &usize| Noise::stream(seed, *length as u64);
         Self(lengths.iter().map(stream).collect())
     }
 }
 
-impl Source for Seeded {
+impl NoiseSource for SeededNoise {
     fn draw(&mut self, sentence: usize, spans: usize) -> Vec<Pair> {
         self.0[sentence].pairs(spans)
     }
 }
 
-/// How a batch was denoised.
+/// The course of denoising a batch.
 #[derive(Debug, Clone)]
 pub struct Trajectory {
-    /// The spans' signals before each step: by step, sentence and span.
+    /// The signals of the spans before each step, by step, sentence and span.
     pub signals: Vec<Vec<Vec<Pair>>>,
-    /// What the network said in the last step.
+    /// The predictions of the network in the last step.
     pub last: Denoised,
-    /// First and last word of each span in the last step, by sentence and span.
+    /// The first and last word of each span in the last step, by sentence and span.
     pub words: Vec<Vec<[usize; 2]>>,
 }
 
-/// Equations (5) to (7) over γ steps. The spans live on the host, where they are a few numbers; a step takes the most
-/// probable boundaries from the device and nothing else.
-pub fn sample(head: &DiffusionNer, encoded: &Encoded, source: &mut impl Source) -> Trajectory {
+/// Equations (5) to (7) over γ steps. The spans are kept on the host; each step reads only the most probable boundaries
+/// from the device.
+pub fn sample(
+    head: &DiffusionNer,
+    encoded: &EncodedWords,
+    source: &mut impl NoiseSource,
+) -> Trajectory {
     let config = &head.config;
     let batch = encoded.lengths.len();
     let mut draw = || -> Vec<Vec<Pair>> {
@@ -53,13 +57,13 @@ pub fn sample(head: &DiffusionNer, encoded: &Encoded, source: &mut impl Source) 
     };
     let mut now = draw();
     let mut signals = Vec::with_capacity(config.steps);
-    for (time, next) in head.schedule.times(config.steps) {
-        let shares: Vec<Vec<Pair>> = now
+    for (time, next) in head.schedule.timesteps(config.steps) {
+        let fractions: Vec<Vec<Pair>> = now
             .iter()
-            .map(|spans| spans.iter().map(|s| head.geometry.shares(*s)).collect())
+            .map(|spans| spans.iter().map(|s| head.geometry.fractions(*s)).collect())
             .collect();
-        let shares: Vec<&[Pair]> = shares.iter().map(Vec::as_slice).collect();
-        let last = head.denoise(encoded, &shares, &vec![time; batch]);
+        let fractions: Vec<&[Pair]> = fractions.iter().map(Vec::as_slice).collect();
+        let last = head.denoise(encoded, &fractions, &vec![time; batch]);
         let words = most_probable(&last);
         signals.push(now.clone());
         let Some(next) = next else {
@@ -69,7 +73,7 @@ pub fn sample(head: &DiffusionNer, encoded: &Encoded, source: &mut impl Source) 
                 words,
             };
         };
-        let fresh = if config.eta > 0.0 {
+        let new_noise = if config.eta > 0.0 {
             draw()
         } else {
             vec![vec![[0.0; 2]; config.spans]; batch]
@@ -79,8 +83,9 @@ pub fn sample(head: &DiffusionNer, encoded: &Encoded, source: &mut impl Source) 
             for (index, span) in spans.iter_mut().enumerate() {
                 let [left, right] = words[sentence][index];
                 let predicted = head.geometry.of_prediction(length, left, right);
-                let fresh = fresh[sentence][index];
-                *span = (head.schedule).denoised(*span, predicted, (time, next), config.eta, fresh);
+                let new_noise = new_noise[sentence][index];
+                *span =
+                    (head.schedule).denoised(*span, predicted, (time, next), config.eta, new_noise);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Layers of the entity decoder that spans go through: attention to each other and to the words, and the pointers.
+//! Layers of the span encoder (attention to other spans and to words) and the boundary pointers.
 
 use burn::module::{Initializer, Module};
 use burn::nn::{Dropout, DropoutConfig, LayerNorm, LayerNormConfig, Linear};
@@ -8,26 +8,26 @@ use burn::tensor::{Device, Tensor};
 use crate::nn::activation::gelu;
 use crate::nn::attention::{Attention, KeysValues, zero_bias};
 
-/// Numbers of the fusion of spans with words that are made at once when there is no graph: without a limit a batch
-/// would need as many as spans · words · width for every sentence.
-const FUSED: usize = 1 << 22;
+/// The number of values that a pointer computes at once without autodiff: without a limit it would need spans · words ·
+/// width values for every sentence of the batch.
+const VALUES_AT_ONCE: usize = 1 << 22;
 
-/// Self-attention of spans, cross-attention to words, feed-forward; a norm after each.
+/// A layer of the span encoder: self-attention, cross-attention to words and feed-forward, each followed by a norm.
 #[derive(Module, Debug)]
 pub struct SpanLayer {
-    /// Spans to spans.
+    /// Attention of spans to spans.
     pub self_attention: Attention,
-    /// After it.
+    /// Norm after the self-attention.
     pub self_norm: LayerNorm,
-    /// Spans to words.
+    /// Attention of spans to words.
     pub cross_attention: Attention,
-    /// After it.
+    /// Norm after the cross-attention.
     pub cross_norm: LayerNorm,
-    /// To the inner width.
+    /// Feed-forward part: to the hidden width.
     pub inner: Linear,
-    /// Back.
+    /// Feed-forward part: back.
     pub outer: Linear,
-    /// After the feed-forward part.
+    /// Norm after the feed-forward part.
     pub feed_norm: LayerNorm,
     dropout: Dropout,
 }
@@ -55,8 +55,8 @@ impl SpanLayer {
         }
     }
 
-    /// [batch, spans, width]. `slots`, [1, spans, width], are added to queries and to the spans' keys; `bias` hides
-    /// padding words.
+    /// [batch, spans, width] to the same shape. `slots`, [1, spans, width], are added to queries and to the keys of spans;
+    /// `bias` masks padding words.
     pub fn forward(
         &self,
         spans: Tensor<3>,
@@ -64,15 +64,17 @@ impl SpanLayer {
         words: &KeysValues,
         bias: Option<&Tensor<4>>,
     ) -> Tensor<3> {
-        let placed = |spans: &Tensor<3>| match slots {
+        let with_slots = |spans: &Tensor<3>| match slots {
             Some(slots) => spans.clone() + slots.clone(),
             None => spans.clone(),
         };
-        let queries = placed(&spans);
-        let looked = self.self_attention.look(queries.clone(), spans.clone());
-        let found = self.self_attention.forward(queries, &looked, None);
+        let queries = with_slots(&spans);
+        let keys_values = self.self_attention.look(queries.clone(), spans.clone());
+        let found = self.self_attention.forward(queries, &keys_values, None);
         let spans = self.self_norm.forward(spans + self.dropout.forward(found));
-        let found = self.cross_attention.forward(placed(&spans), words, bias);
+        let found = self
+            .cross_attention
+            .forward(with_slots(&spans), words, bias);
         let spans = self.cross_norm.forward(spans + self.dropout.forward(found));
         let inner = relu(self.inner.forward(spans.clone()));
         let outer = self.outer.forward(self.dropout.forward(inner));
@@ -80,12 +82,12 @@ impl SpanLayer {
     }
 }
 
-/// Two layers with a GELU between them.
+/// Two linear layers with a GELU between them.
 #[derive(Module, Debug)]
 pub struct TwoLayers {
-    /// First.
+    /// The first layer.
     pub inner: Linear,
-    /// Second.
+    /// The second layer.
     pub outer: Linear,
 }
 
@@ -105,15 +107,15 @@ impl TwoLayers {
 
 /// Scores every word as one boundary of every span.
 ///
-/// The paper adds two linear images and reads the sum with two layers. The first of these is linear, too, and folds
-/// into the images; what is left is `output(ReLU(words + spans))`.
+/// The paper adds two linear projections and applies two layers to the sum. The first of these is linear as well and is
+/// folded into the projections; what remains is `output(ReLU(words + spans))`.
 #[derive(Module, Debug)]
 pub struct Pointer {
-    /// Words to the fusion.
+    /// Projection of words.
     pub words: Linear,
-    /// Spans to the fusion.
+    /// Projection of spans.
     pub spans: Linear,
-    /// The fusion to a score.
+    /// From their sum to a score.
     pub output: Linear,
 }
 
@@ -126,12 +128,12 @@ impl Pointer {
         }
     }
 
-    /// [batch, spans, words] from spans, [batch, spans, width], and the words' images, [batch, words, width].
+    /// Scores [batch, spans, words] from spans [batch, spans, width] and projected words [batch, words, width].
     pub fn forward(&self, words: &Tensor<3>, spans: Tensor<3>) -> Tensor<3> {
         let spans = self.spans.forward(spans);
         let [batch, count, width] = spans.dims();
         let length = words.dims()[1];
-        let step = (FUSED / (count * length * width)).max(1);
+        let step = (VALUES_AT_ONCE / (count * length * width)).max(1);
         if step >= batch || spans.device().is_autodiff() {
             return self.fuse(words.clone(), spans);
         }

@@ -1,46 +1,46 @@
-//! Gold entities to noisy spans and what they should become.
+//! From gold entities to noisy spans and the entities that their predictions are matched with.
 
-use super::config::{Config, Expansion, Output};
-use super::process::{Geometry, Noise, Pair, Schedule};
+use super::config::{AllowedOverlap, Config, Expansion};
+use super::process::{Noise, NoiseSchedule, Pair, SpanGeometry};
 use crate::text::{Labels, Sentence, outermost};
 
-/// A gold entity: its first and its last word, and its class, 1 + the number of its type.
+/// A gold entity: its first and its last word, and its class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GoldEntity {
     /// First word.
     pub left: usize,
     /// Last word.
     pub right: usize,
-    /// 1 + the number of its type; 0 is none.
+    /// 1 + the index of its type; 0 is none.
     pub class: usize,
 }
 
-/// One sentence's noisy spans and its entities.
+/// The noisy spans and the gold entities of one sentence.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Target {
-    /// How noisy the spans are.
+pub struct SentenceTarget {
+    /// The timestep, which sets the amount of noise.
     pub timestep: usize,
-    /// Boundaries of the noisy spans as shares of the sentence.
+    /// Boundaries of the noisy spans as fractions of the sentence.
     pub spans: Vec<Pair>,
-    /// What predictions are matched with; with `repeat_gold` as many as there are spans, or none.
+    /// The entities that predictions are matched with; with `repeat_gold` as many as there are spans, or none.
     pub entities: Vec<GoldEntity>,
 }
 
-/// The targets of a batch, one a sentence.
+/// The targets of a batch, one per sentence.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Gold(pub Vec<Target>);
+pub struct Gold(pub Vec<SentenceTarget>);
 
 impl Gold {
-    /// Draws a timestep and noise for each sentence.
+    /// Targets with a random timestep and random noise for each sentence.
     pub fn new(config: &Config, labels: &Labels, sentences: &[&Sentence], seed: u64) -> Self {
-        let schedule = Schedule::new(config.variance, config.timesteps);
+        let schedule = NoiseSchedule::new(config.variance, config.timesteps);
         let mut noise = Noise::new(seed);
         let target = |sentence: &&Sentence| {
             let entities = entities(config, labels, sentence);
             let timestep = noise.below(config.timesteps);
             let signals = signals(config, sentence.len(), &entities, || noise.pair());
             let noises = noise.pairs(signals.len());
-            Target {
+            SentenceTarget {
                 timestep,
                 spans: noisy(config, &schedule, &signals, timestep, &noises),
                 entities,
@@ -50,15 +50,15 @@ impl Gold {
     }
 }
 
-/// The entities a sentence is matched with, in the corpus's order.
+/// The gold entities of a sentence in the order of the corpus, without duplicates or repeated up to K.
 pub fn entities(config: &Config, labels: &Labels, sentence: &Sentence) -> Vec<GoldEntity> {
     let flat;
     let list = match config.output {
-        Output::Flat => {
+        AllowedOverlap::Flat => {
             flat = outermost(&sentence.entities);
             &flat
         }
-        Output::All | Output::Nested => &sentence.entities,
+        AllowedOverlap::All | AllowedOverlap::Nested => &sentence.entities,
     };
     let mut once: Vec<GoldEntity> = Vec::new();
     for entity in list {
@@ -81,15 +81,15 @@ pub fn entities(config: &Config, labels: &Labels, sentence: &Sentence) -> Vec<Go
     }
 }
 
-/// K spans before any noise: the entities, then what `expansion` says. A sentence without entities has its whole self
-/// as the first.
+/// The signals of K spans before noise is added: the entities, then repeated or random spans as set by `expansion`. If a
+/// sentence has no entities, the first span is the whole sentence.
 pub fn signals(
     config: &Config,
     words: usize,
     entities: &[GoldEntity],
     mut random: impl FnMut() -> Pair,
 ) -> Vec<Pair> {
-    let geometry = Geometry::of(config);
+    let geometry = SpanGeometry::of(config);
     let mut signals: Vec<Pair> = entities
         .iter()
         .take(config.spans)
@@ -108,26 +108,26 @@ pub fn signals(
     signals
 }
 
-/// The spans at a timestep, as shares of the sentence.
+/// The spans with the noise of a timestep, as fractions of the sentence.
 pub fn noisy(
     config: &Config,
-    schedule: &Schedule,
+    schedule: &NoiseSchedule,
     signals: &[Pair],
     timestep: usize,
     noises: &[Pair],
 ) -> Vec<Pair> {
-    let geometry = Geometry::of(config);
+    let geometry = SpanGeometry::of(config);
     signals
         .iter()
         .zip(noises)
-        .map(|(signal, noise)| geometry.shares(schedule.noisy(*signal, timestep, *noise)))
+        .map(|(signal, noise)| geometry.fractions(schedule.noisy(*signal, timestep, *noise)))
         .collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::config::Preset;
     use super::*;
+    use crate::heads::settings::{Preset, Settings};
     use crate::text::Entity;
 
     fn sentence() -> Sentence {
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn gold_is_repeated_only_when_asked() {
+    fn gold_is_repeated_only_with_the_setting() {
         let labels = Labels::new(["X", "Y"]);
         let outer = GoldEntity {
             left: 0,
@@ -163,14 +163,14 @@ mod tests {
         let repeated = entities(&released, &labels, &sentence());
         assert_eq!(repeated, [outer, inner, outer, inner, outer]);
         let flat = Config {
-            output: Output::Flat,
+            output: AllowedOverlap::Flat,
             ..paper
         };
         assert_eq!(entities(&flat, &labels, &sentence()), [outer]);
     }
 
     #[test]
-    fn every_sentence_has_as_many_spans() {
+    fn every_sentence_has_k_spans() {
         let labels = Labels::new(["X", "Y"]);
         let empty = Sentence::default();
         let plain = Sentence::from_words(["a"]);

@@ -1,202 +1,215 @@
-//! The knobs of Locate and Label. Two presets fill what a recipe leaves out.
+//! Settings of Locate and Label, with one preset for the paper and one for the authors' program.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use crate::heads::preset::Preset;
-use crate::heads::preset::with_presets;
+use crate::error::{Error, Result};
+use crate::heads::settings::{Preset, Settings, below_one, not_negative, up_to_one};
 
 /// How the filter's scores become a probability.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FilterScores {
-    /// One score, equation (3).
+    /// Sigmoid of one score, equation (3).
     Sigmoid,
-    /// Two scores: nothing, and a proposal.
+    /// Softmax of two scores: none, and proposal.
     Softmax,
 }
 
-/// What the regressor's numbers are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// How the regressor's outputs are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Offsets {
-    /// Offsets of either sign, equation (5).
+pub enum OffsetOutput {
+    /// As offsets of either sign, equation (5).
     Linear,
-    /// Shares of the sentence's length: a boundary can only move to the right.
+    /// As fractions of the sentence's length: a boundary can only move to the right.
     Sigmoid,
 }
 
-/// How an offset becomes a number of words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// How an offset is rounded to whole words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Rounding {
     /// ⌊t + ½⌋, equations (6) and (7).
     HalfUp,
-    /// To the nearest, halves to the even one.
+    /// To the nearest integer, halves to the even one.
     HalfEven,
 }
 
-/// What becomes of a span that was moved out of the sentence, or whose end was moved before its start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// How to treat a span that was moved out of the sentence, or whose end was moved before its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Illegal {
-    /// Its boundaries are kept inside the sentence; where nothing is left of it, it stays as it was.
+    /// Clamp its boundaries to the sentence; if it is then empty, leave it unmoved.
     Clamp,
-    /// It is no proposal any more.
+    /// Drop it from the proposals.
     Drop,
 }
 
-/// The classifier's loss.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The loss of the classifier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ClassifierLoss {
-    /// Equation (16).
+    /// Cross-entropy, equation (16).
     CrossEntropy,
-    /// The filter's focal loss.
+    /// The focal loss of the filter.
     Focal,
 }
 
-/// What the weights of soft examples weigh.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// How the weights of soft examples are applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Weighting {
-    /// Each its own example, equations (12) and (16).
+    /// Each with the loss of its own example, equations (12) and (16).
     Sample,
-    /// The mean weight weighs the sum over the batch, rows of padding and illegal spans included.
+    /// The mean weight with the sum over the batch, padding rows and illegal spans included.
     Batch,
 }
 
-/// What the sums over examples are divided by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The divisor of the sums over examples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Averaging {
-    /// All by the number of examples in the batch: the equations, but for one factor.
+    /// The number of examples in the batch, for all terms: the equations up to a factor.
     Samples,
-    /// Each by the number of examples it looks at.
+    /// For each term, the number of examples in it.
     Terms,
-    /// Nothing.
+    /// None.
     Sum,
 }
 
-/// What becomes of proposals that end up on one span.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// How proposals with the same span are combined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Duplicates {
-    /// Each type counts once, with its best score.
+    /// Each type is kept once, with its best score.
     Merge,
-    /// The first one's type counts, its score times the number of those that agree.
+    /// The type of the first is kept, with its score times the number of proposals of that type.
     Multiply,
 }
 
-/// What becomes of two proposals that share words, neither inside the other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// How to treat two proposals that overlap without one containing the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Crossing {
-    /// Both stay.
+    /// Keep both.
     Keep,
-    /// Both go.
+    /// Drop both.
     Drop,
 }
 
-/// How overlapping proposals lower each other's scores.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// How overlapping proposals lower each other's scores (Soft-NMS).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SoftNms {
-    /// Algorithm 1: the best of the rest each time.
+    /// Algorithm 1: always continue with the best remaining proposal.
     Paper,
-    /// The authors' list, which is not always put back into order.
+    /// The authors' list, which is not always sorted again.
     Released,
     /// Not at all.
     Off,
 }
 
-/// Every knob of Locate and Label. Where the paper and the authors' program differ, `preset` chooses and the knob
-/// overrides.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, remote = "Self")]
+/// All settings of Locate and Label. Where the paper and the authors' program differ, `preset` selects the defaults.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Config {
-    /// `paper` or `released`: where the defaults of the knobs below come from.
+    /// Whether defaults follow the paper or the program released by its authors.
     pub preset: Preset,
-    /// Lengths of the seed spans in words, rising.
+    /// Lengths of the seed spans in words, ascending.
+    #[schemars(extend("inference" = true))]
     pub windows: Vec<usize>,
-    /// Seeds that would reach over the sentence's end are cut there instead of left out (released).
+    /// In training, cut seeds at the end of the sentence instead of leaving them out.
     pub cut_seeds: bool,
-    /// Prediction takes seeds of every length up to the longest window (released).
+    /// In prediction, use seeds of every length up to the longest window.
+    #[schemars(extend("inference" = true))]
     pub all_lengths: bool,
-    /// α₁: a seed whose best IoU with an entity is above it is a positive example.
+    /// α₁: a seed is a positive example if its best IoU with an entity is above this.
     pub positive_iou: f64,
-    /// α₂: a moved span has its entity's type from this IoU on.
+    /// α₂: a moved span is labelled with its entity's type from this IoU on.
     pub match_iou: f64,
-    /// η: the weights of soft examples are IoU^η; 0 makes all examples hard.
+    /// η: soft examples weigh IoU^η; 0 gives all examples weight 1.
     pub eta: f64,
-    /// η also in the weights of the filter's examples (paper); there it is always 1 in the authors' program.
+    /// Apply η to the weights of the filter's examples too; otherwise it is 1 there.
     pub eta_in_filter: bool,
-    /// Negative examples for each positive one.
+    /// Negative examples per positive one.
     pub negatives: usize,
-    /// Negative examples of every sentence besides: those of sentences without entities.
+    /// Further negative examples per sentence; the only ones in sentences without entities.
     pub extra_negatives: usize,
-    /// Entities that no seed equals are examples of their own (released).
+    /// Add entities that no seed equals as examples.
     pub append_gold: bool,
-    /// Negative examples, too, are paired with their nearest entity, and may be moved onto it (paper).
+    /// PairedEntity negative examples with their nearest entity too, so that they may be moved onto it.
     pub pair_negatives: bool,
-    /// Ask the filter which seeds are proposals.
+    /// Use the filter, which selects proposals among the seeds.
     pub filter: bool,
-    /// `sigmoid` (paper) or `softmax` (released).
+    /// Whether the filter has one score (sigmoid) or two (softmax).
     pub filter_scores: FilterScores,
-    /// A seed is a proposal when p(nothing) < this · p(proposal): 1 (paper), 5 (released).
+    /// A seed is a proposal if p(none) < this · p(proposal).
+    #[schemars(extend("inference" = true))]
     pub filter_ratio: f64,
-    /// Let the regressor move the boundaries.
+    /// Use the regressor, which moves the boundaries of proposals.
     pub regressor: bool,
-    /// `linear` (paper) or `sigmoid` (released).
-    pub offsets: Offsets,
-    /// `half_up` (paper) or `half_even` (released).
+    /// Whether the regressor predicts offsets (linear) or fractions of the sentence's length (sigmoid).
+    pub offsets: OffsetOutput,
+    /// How offsets are rounded to whole words.
+    #[schemars(extend("inference" = true))]
     pub rounding: Rounding,
-    /// `clamp` (paper) or `drop` (released).
+    /// Whether spans moved to an impossible position are clamped to the sentence or dropped.
+    #[schemars(extend("inference" = true))]
     pub illegal: Illegal,
-    /// Describe every span also by the sentence's first piece, `[CLS]` (released, on two corpora).
+    /// Add the state of `[CLS]` to the representation of every span (released: on two corpora).
     pub sentence_context: bool,
-    /// Dropout on what describes a span.
+    /// Dropout on the representation of a span.
     pub dropout: f64,
     /// γ of the focal loss.
     pub gamma: f64,
-    /// `cross_entropy` (paper) or `focal` (released).
+    /// The loss of the classifier.
     pub classifier_loss: ClassifierLoss,
-    /// `sample` (paper) or `batch` (released).
+    /// Whether the weight of a soft example applies to itself (sample) or as a mean to the whole batch (batch).
     pub weighting: Weighting,
-    /// `samples` (paper), `terms` (released) or `sum`.
+    /// Whether sums are divided by all examples (samples), by those in each term (terms), or not at all (sum).
     pub averaging: Averaging,
-    /// The weights of soft examples also weigh the loss of offsets (released).
+    /// Apply the weights of soft examples to the offset loss too.
     pub weigh_offsets: bool,
-    /// λ₁.
+    /// λ₁, the weight of the filter loss.
     pub filter_weight: f64,
-    /// λ₂, of offsets and overlap together: 0.1 (paper), 1 (released).
+    /// λ₂, the weight of the offset loss and of the overlap loss.
     pub regressor_weight: f64,
-    /// λ₃.
+    /// λ₃, the weight of the classifier loss.
     pub classifier_weight: f64,
-    /// `merge` (paper) or `multiply` (released).
+    /// How proposals with the same span are combined.
+    #[schemars(extend("inference" = true))]
     pub duplicates: Duplicates,
-    /// `keep` (paper) or `drop` (released).
+    /// Whether proposals that cross each other are both kept or both dropped.
+    #[schemars(extend("inference" = true))]
     pub crossing: Crossing,
-    /// `paper`, `released` or `off`.
+    /// Which Soft-NMS lowers the scores of overlapping proposals.
+    #[schemars(extend("inference" = true))]
     pub soft_nms: SoftNms,
-    /// u: what a score is multiplied with for each better proposal that overlaps.
+    /// u: the factor on a score for each better proposal that overlaps.
+    #[schemars(extend("inference" = true))]
     pub decay: f64,
-    /// k: the IoU from which on two proposals overlap in this sense.
+    /// k: the IoU from which Soft-NMS treats two proposals as overlapping.
+    #[schemars(extend("inference" = true))]
     pub suppression_iou: f64,
-    /// δ: the score above which a proposal is a mention.
+    /// δ: a proposal with a score above this is a mention.
+    #[schemars(extend("inference" = true, "score_scale" = 1.0))]
     pub threshold: f64,
 }
 
-impl Config {
-    /// The defaults of a preset.
-    pub fn of(preset: Preset) -> Self {
+impl Settings for Config {
+    fn presets() -> &'static [Preset] {
+        &[Preset::Paper, Preset::Released]
+    }
+
+    fn of(preset: Preset) -> Self {
         let released = preset == Preset::Released;
-        let choose = |one: Vec<usize>, other: Vec<usize>| if released { other } else { one };
         Self {
             preset,
-            windows: choose(
-                vec![1, 2, 3, 4, 5, 6, 7, 9, 11, 13, 15],
-                vec![1, 2, 3, 4, 5, 7, 9, 11, 13, 15],
-            ),
+            windows: match preset {
+                Preset::Paper => vec![1, 2, 3, 4, 5, 6, 7, 9, 11, 13, 15],
+                Preset::Released => vec![1, 2, 3, 4, 5, 7, 9, 11, 13, 15],
+            },
             cut_seeds: released,
             all_lengths: released,
             positive_iou: 0.7,
@@ -215,8 +228,8 @@ impl Config {
             filter_ratio: if released { 5.0 } else { 1.0 },
             regressor: true,
             offsets: match preset {
-                Preset::Paper => Offsets::Linear,
-                Preset::Released => Offsets::Sigmoid,
+                Preset::Paper => OffsetOutput::Linear,
+                Preset::Released => OffsetOutput::Sigmoid,
             },
             rounding: match preset {
                 Preset::Paper => Rounding::HalfUp,
@@ -263,50 +276,36 @@ impl Config {
         }
     }
 
-    fn checked(self) -> Result<Self, String> {
-        let rising = self.windows.windows(2).all(|pair| pair[0] < pair[1]);
-        if self.windows.first().is_none_or(|first| *first == 0) || !rising {
-            return Err(
-                "windows are lengths of at least one word, each longer than the one before".into(),
-            );
+    fn check(&self) -> Result<()> {
+        let ascending = self.windows.windows(2).all(|pair| pair[0] < pair[1]);
+        if self.windows.first().is_none_or(|first| *first == 0) || !ascending {
+            return Err(Error::Config(
+                "windows must be lengths of at least one word in ascending order".into(),
+            ));
         }
-        let shares = [
-            ("positive_iou", self.positive_iou),
-            ("match_iou", self.match_iou),
-            ("decay", self.decay),
-            ("suppression_iou", self.suppression_iou),
-            ("threshold", self.threshold),
-        ];
-        if let Some((name, share)) = shares.iter().find(|(_, s)| !(0.0..=1.0).contains(s)) {
-            return Err(format!("{name} = {share} is not between 0 and 1"));
-        }
-        if !(0.0..1.0).contains(&self.dropout) {
-            return Err(format!("dropout = {} is not in 0..1", self.dropout));
-        }
-        let amounts = [
-            ("eta", self.eta),
-            ("gamma", self.gamma),
-            ("filter_ratio", self.filter_ratio),
-            ("filter_weight", self.filter_weight),
-            ("regressor_weight", self.regressor_weight),
-            ("classifier_weight", self.classifier_weight),
-        ];
-        match amounts.iter().find(|(_, a)| !(0.0..1e6).contains(a)) {
-            Some((name, amount)) => Err(format!("{name} = {amount} is not a number from 0 up")),
-            None => Ok(self),
-        }
+        up_to_one("positive_iou", self.positive_iou)?;
+        up_to_one("match_iou", self.match_iou)?;
+        up_to_one("decay", self.decay)?;
+        up_to_one("suppression_iou", self.suppression_iou)?;
+        up_to_one("threshold", self.threshold)?;
+        below_one("dropout", self.dropout)?;
+        not_negative("eta", self.eta)?;
+        not_negative("gamma", self.gamma)?;
+        not_negative("filter_ratio", self.filter_ratio)?;
+        not_negative("filter_weight", self.filter_weight)?;
+        not_negative("regressor_weight", self.regressor_weight)?;
+        not_negative("classifier_weight", self.classifier_weight)
     }
 }
-
-with_presets!(Config);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::heads::settings;
 
     #[test]
-    fn a_preset_fills_what_is_not_given() {
-        let read = |text: &str| toml::from_str::<Config>(text);
+    fn missing_settings_come_from_the_preset() {
+        let read = |text: &str| settings::read::<Config>(toml::from_str(text).unwrap());
         assert_eq!(read("").unwrap(), Config::of(Preset::Paper));
         let released = read("preset = \"released\"\nwindows = [1, 4]\nregressor = false").unwrap();
         assert_eq!(

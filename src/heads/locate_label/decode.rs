@@ -1,32 +1,32 @@
-//! Seeds to mentions: filtered, moved, classified, and thinned out.
+//! From seeds to mentions: filter, move, classify and suppress.
 
 use burn::tensor::activation::softmax;
 
-use super::network::{LocateLabel, View};
+use super::network::{LocateLabel, SpanContext};
 use super::seeds::prediction_seeds;
-use super::suppress::{Candidate, suppress};
+use super::suppress::{Proposal, suppress};
 use crate::encoder::WordStates;
 use crate::nn::host;
 use crate::nn::spans::BatchSpan;
 use crate::text::{Entity, Mention, Span};
 
-/// Spans scored at once: what describes them all would need gigabytes in a large batch.
+/// The number of spans scored at once: the features of all spans of a large batch would need gigabytes.
 const SPANS: usize = 1 << 15;
 
 /// The mentions of each sentence.
 pub fn decode(head: &LocateLabel, states: &WordStates) -> Vec<Vec<Mention>> {
-    candidates(head, states)
+    proposals(head, states)
         .into_iter()
-        .map(|candidates| {
-            let mut mentions: Vec<Mention> = suppress(&head.config, candidates)
+        .map(|proposals| {
+            let mut mentions: Vec<Mention> = suppress(&head.config, proposals)
                 .into_iter()
-                .map(|candidate| Mention {
+                .map(|proposal| Mention {
                     entity: Entity {
-                        span: candidate.span,
-                        label: head.labels.name(candidate.class - 1).to_string(),
+                        span: proposal.span,
+                        label: head.labels.name(proposal.class - 1).to_string(),
                     },
-                    // The released program's scores of repeated proposals go beyond 1.
-                    score: candidate.score.min(1.0) as f32,
+                    // In the released program, scores of repeated proposals can exceed 1.
+                    score: proposal.score.min(1.0) as f32,
                 })
                 .collect();
             mentions.sort_by(|one, other| one.entity.cmp(&other.entity));
@@ -35,9 +35,9 @@ pub fn decode(head: &LocateLabel, states: &WordStates) -> Vec<Vec<Mention>> {
         .collect()
 }
 
-/// What the classifier says of each sentence's proposals, those of class none left out, in the order of the seeds.
-pub fn candidates(head: &LocateLabel, states: &WordStates) -> Vec<Vec<Candidate>> {
-    let view = View::new(states);
+/// The classified proposals of each sentence in the order of the seeds, without those of class none.
+pub fn proposals(head: &LocateLabel, states: &WordStates) -> Vec<Vec<Proposal>> {
+    let context = SpanContext::new(states);
     let mut all = vec![Vec::new(); states.lengths.len()];
     let mut seeds = Vec::new();
     for (sentence, length) in states.lengths.iter().copied().enumerate() {
@@ -50,10 +50,10 @@ pub fn candidates(head: &LocateLabel, states: &WordStates) -> Vec<Vec<Candidate>
     }
     let mut survivors = 0;
     for part in seeds.chunks(SPANS) {
-        let proposals = proposals(head, &view, part);
-        survivors += proposals.len();
-        for (sentence, candidate) in classified(head, &view, &proposals) {
-            all[sentence].push(candidate);
+        let spans = proposed_spans(head, &context, part);
+        survivors += spans.len();
+        for (sentence, proposal) in classified(head, &context, &spans) {
+            all[sentence].push(proposal);
         }
     }
     tracing::debug!(
@@ -64,63 +64,68 @@ pub fn candidates(head: &LocateLabel, states: &WordStates) -> Vec<Vec<Candidate>
     all
 }
 
-/// The seeds that pass the filter, where the regressor puts them.
-fn proposals(head: &LocateLabel, view: &View, seeds: &[BatchSpan]) -> Vec<BatchSpan> {
-    let kept = filtered(head, view, seeds);
+/// The seeds that pass the filter, moved by the regressor.
+fn proposed_spans(
+    head: &LocateLabel,
+    context: &SpanContext,
+    seeds: &[BatchSpan],
+) -> Vec<BatchSpan> {
+    let kept = filtered(head, context, seeds);
     if kept.is_empty() {
         return kept;
     }
-    let Some(offsets) = head.offsets(view, &kept) else {
+    let Some(offsets) = head.offsets(context, &kept) else {
         return kept;
     };
     let offsets = host::floats(offsets);
     let (pairs, _) = offsets.as_chunks::<2>();
     kept.into_iter()
         .zip(pairs)
-        .map(|(span, pair)| head.moved(span, *pair, view.lengths[span.sentence]))
+        .map(|(span, pair)| head.moved(span, *pair, context.lengths[span.sentence]))
         .filter_map(|(span, legal)| legal.then_some(span))
         .collect()
 }
 
-/// The seeds with p(nothing) < ratio · p(proposal).
-fn filtered(head: &LocateLabel, view: &View, seeds: &[BatchSpan]) -> Vec<BatchSpan> {
-    let Some(verdicts) = head.verdicts(view, seeds) else {
+/// The seeds with p(none) < ratio · p(proposal).
+fn filtered(head: &LocateLabel, context: &SpanContext, seeds: &[BatchSpan]) -> Vec<BatchSpan> {
+    let Some(logits) = head.filter_logits(context, seeds) else {
         return seeds.to_vec();
     };
-    let verdicts = host::floats(softmax(verdicts, 1));
-    let (pairs, _) = verdicts.as_chunks::<2>();
+    let probabilities = host::floats(softmax(logits, 1));
+    let (pairs, _) = probabilities.as_chunks::<2>();
     let ratio = head.config.filter_ratio as f32;
     seeds
         .iter()
         .zip(pairs)
-        .filter(|(_, [nothing, proposal])| *nothing < ratio * proposal)
+        .filter(|(_, [none, proposal])| *none < ratio * proposal)
         .map(|(span, _)| *span)
         .collect()
 }
 
-/// Proposals whose best class is a type, with their sentences.
-fn classified(head: &LocateLabel, view: &View, spans: &[BatchSpan]) -> Vec<(usize, Candidate)> {
+/// Proposals whose most probable class is a type, with their sentences.
+fn classified(
+    head: &LocateLabel,
+    context: &SpanContext,
+    spans: &[BatchSpan],
+) -> Vec<(usize, Proposal)> {
     if spans.is_empty() {
         return Vec::new();
     }
     let classes = head.labels.len() + 1;
-    let probabilities = host::floats(softmax(head.classes(view, spans), 1));
+    let probabilities = host::floats(softmax(head.classes(context, spans), 1));
     spans
         .iter()
         .zip(probabilities.chunks_exact(classes))
         .filter_map(|(span, row)| {
-            // The first of equals, so that none wins a tie.
-            let best = (1..classes).fold(
-                0,
-                |best, class| if row[class] > row[best] { class } else { best },
-            );
+            // The first of equal maxima, so that class none wins a tie.
+            let best = host::argmax(row);
             (best > 0).then(|| {
-                let candidate = Candidate {
+                let proposal = Proposal {
                     class: best,
                     span: Span::new(span.start, span.end),
                     score: row[best] as f64,
                 };
-                (span.sentence, candidate)
+                (span.sentence, proposal)
             })
         })
         .collect()

@@ -1,26 +1,27 @@
 //! Locate and Label: a two-stage identifier (Shen et al., 2021).
 //!
-//! Spans of a few lengths, the seeds, are looked at as a detector looks at boxes of an image: a filter throws away most
-//! of them, a regressor moves the boundaries of the others, and a classifier labels what they have become. An entity
-//! need not be among the seeds to be found.
+//! Spans of a few lengths, the seeds, are treated like the anchor boxes of an object detector: a filter discards most of
+//! them, a regressor moves the boundaries of the others, and a classifier labels the moved spans. An entity need not be
+//! among the seeds to be found.
 //!
 //! * (1, 2, 3) p_filter = σ(MLP([max(h_s..h_e); h_s; h_e])).
 //! * (4, 5) offsets t = MLP([max(h_s..h_e); h_{s−1}; h_{e+1}]).
 //! * (6, 7) s̃ = max(0, s + ⌊tˡ + ½⌋), ẽ = min(N − 1, e + ⌊tʳ + ½⌋).
 //! * (8, 9, 10) p = softmax(MLP([max(h_s̃..h_ẽ); h_s̃; h_ẽ])).
-//! * (11) an example weighs IoU^η when it is close to its entity, (1 − IoU)^η when it is not.
+//! * (11) the weight of an example is IoU^η if it is close to its entity, otherwise (1 − IoU)^η.
 //! * (12) focal loss of the filter; (14) smooth L1 of the offsets; (15) 1 − overlap; (16) cross-entropy of the classes.
-//! * (18) Soft-NMS: of two proposals that share much the lesser score is lowered; what stays above δ is a mention.
+//! * (18) Soft-NMS: if two proposals overlap much, the lower score is reduced; proposals that stay above δ are mentions.
 //!
-//! The authors' program differs from their text in most of these; the preset `released` follows it, knob by knob
-//! (see [`Config`]). Word states come from the encoder; the paper's word vectors, parts of speech, characters and BiLSTM
-//! are [features](crate::encoder::features) that every head can have.
+//! The authors' program differs from the paper in most of these; the preset `released` follows the program, setting by
+//! setting (see [`Config`]). Word states come from the encoder; the paper's word vectors, parts of speech, characters and
+//! BiLSTM are [features](crate::encoder::features) that any head can use.
 //!
-//! Nothing of size spans · words · width is ever made: maxima of moved spans come from a sparse table, and at
-//! prediction words go through the first layers once, not once a span.
+//! No tensor of size spans · words · width is ever created: maxima of moved spans come from a sparse table, and in
+//! prediction words go through the first layers once, not once per span.
 
 mod config;
 mod decode;
+pub mod import;
 mod loss;
 mod network;
 mod seeds;
@@ -28,19 +29,20 @@ mod suppress;
 mod target;
 
 pub use config::{
-    Averaging, ClassifierLoss, Config, Crossing, Duplicates, FilterScores, Illegal, Offsets,
-    Preset, Rounding, SoftNms, Weighting,
+    Averaging, ClassifierLoss, Config, Crossing, Duplicates, FilterScores, Illegal, OffsetOutput,
+    Rounding, SoftNms, Weighting,
 };
-pub use decode::candidates;
-pub use network::{Borders, LocateLabel, Scorer, View};
+pub use decode::proposals;
+pub use network::{Borders, LocateLabel, Scorer, SpanContext};
 pub use seeds::{iou, prediction_seeds, training_seeds};
-pub use suppress::{Candidate, suppress};
-pub use target::{Gold, Pair, Sample};
+pub use suppress::{Proposal, suppress};
+pub use target::{Example, Gold, PairedEntity};
 
 use burn::tensor::Device;
 
-use super::{Head, Losses};
+use super::{Head, Imported, Losses};
 use crate::encoder::WordStates;
+use crate::error::Result;
 use crate::text::{Labels, Mention, Sentence};
 
 impl Head for LocateLabel {
@@ -69,5 +71,9 @@ impl Head for LocateLabel {
 
     fn decode(&self, states: &WordStates) -> Vec<Vec<Mention>> {
         decode::decode(self, states)
+    }
+
+    fn import(weights: &[u8]) -> Result<Imported> {
+        import::import(weights)
     }
 }

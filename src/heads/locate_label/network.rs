@@ -1,25 +1,25 @@
-//! Layers of Locate and Label: filter, regressor and classifier, each two linear layers over what describes a span.
+//! The layers of Locate and Label: filter, regressor and classifier, each two linear layers over span features.
 
 use burn::module::Module;
 use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig};
 use burn::tensor::activation::sigmoid;
 use burn::tensor::{Device, Tensor};
 
-use super::config::{Config, FilterScores, Illegal, Offsets, Rounding};
+use super::config::{Config, FilterScores, Illegal, OffsetOutput, Rounding};
 use crate::encoder::WordStates;
 use crate::nn::activation::gelu;
 use crate::nn::rows::select_rows;
 use crate::nn::spans::{BatchSpan, Maxima};
 use crate::text::Labels;
 
-/// The two-stage identifier.
+/// The two-stage model: filter and regressor, then classifier.
 #[derive(Module, Debug)]
 pub struct LocateLabel {
-    /// Is a seed a proposal? (3)
+    /// Scores whether a seed is a proposal (3).
     pub filter: Option<Scorer>,
-    /// How far its boundaries are from the entity's. (5)
+    /// Predicts the offsets from its boundaries to those of the entity (5).
     pub regressor: Option<Scorer>,
-    /// The type of a moved span; class 0 is none. (10)
+    /// Classifies moved spans; class 0 is none (10).
     pub classifier: Scorer,
     dropout: Dropout,
     #[module(skip)]
@@ -31,9 +31,9 @@ pub struct LocateLabel {
 /// Two linear layers with a GELU between them.
 #[derive(Module, Debug)]
 pub struct Scorer {
-    /// From what describes a span to as many numbers as a word's state has.
+    /// From span features to the width of a word state.
     pub inner: Linear,
-    /// To scores.
+    /// From there to scores.
     pub outer: Linear,
 }
 
@@ -50,12 +50,12 @@ impl Scorer {
     }
 }
 
-/// Which words beside a span's maximum describe it.
+/// Which two words are part of the features of a span, besides its maximum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Borders {
     /// Its first and its last word, equations (2) and (9).
     Inner,
-    /// The words before and after it, equation (4); at the sentence's end the last one there is.
+    /// The words before and after it, equation (4), clamped to the sentence.
     Outer,
 }
 
@@ -72,21 +72,21 @@ impl Borders {
     }
 }
 
-/// A batch, ready to describe spans.
+/// The states of a batch, prepared for computing span features.
 #[derive(Debug, Clone)]
-pub struct View {
+pub struct SpanContext {
     /// [batch · words, width].
     rows: Tensor<2>,
     /// [batch, width].
     sentence: Tensor<2>,
     maxima: Maxima,
     words: usize,
-    /// Words of each sentence.
+    /// The number of words of each sentence.
     pub lengths: Vec<usize>,
 }
 
-impl View {
-    /// Moved spans may have any length, so the table of maxima goes up to the longest sentence.
+impl SpanContext {
+    /// Prepares a batch. Moved spans may have any length, so the table of maxima goes up to the longest sentence.
     pub fn new(states: &WordStates) -> Self {
         let [batch, words, width] = states.words.dims();
         let longest = states.lengths.iter().copied().max().unwrap_or(1);
@@ -99,14 +99,14 @@ impl View {
         }
     }
 
-    /// Where the two border words of each span lie in `rows`.
-    fn places(&self, spans: &[BatchSpan], borders: Borders) -> [Vec<usize>; 2] {
+    /// The indices in `rows` of the two border words of each span.
+    fn border_rows(&self, spans: &[BatchSpan], borders: Borders) -> [Vec<usize>; 2] {
         [0, 1].map(|side| {
-            let place = |span: &BatchSpan| {
+            let row = |span: &BatchSpan| {
                 let words = borders.of(span, self.lengths[span.sentence]);
                 span.sentence * self.words + words[side]
             };
-            spans.iter().map(place).collect()
+            spans.iter().map(row).collect()
         })
     }
 
@@ -133,12 +133,12 @@ impl LocateLabel {
     pub(super) fn new(config: &Config, width: usize, labels: &Labels, device: &Device) -> Self {
         let features = width * if config.sentence_context { 4 } else { 3 };
         let scorer = |scores| Scorer::new(features, width, scores, device);
-        let verdicts = match config.filter_scores {
+        let filter_scores = match config.filter_scores {
             FilterScores::Sigmoid => 1,
             FilterScores::Softmax => 2,
         };
         Self {
-            filter: config.filter.then(|| scorer(verdicts)),
+            filter: config.filter.then(|| scorer(filter_scores)),
             regressor: config.regressor.then(|| scorer(2)),
             classifier: scorer(labels.len() + 1),
             dropout: DropoutConfig::new(config.dropout).init(),
@@ -147,17 +147,23 @@ impl LocateLabel {
         }
     }
 
-    /// What describes each span: its border words, its maximum, and the sentence when asked: [spans, features].
-    pub fn features(&self, view: &View, spans: &[BatchSpan], borders: Borders) -> Tensor<2> {
-        let [first, last] = view.places(spans, borders);
+    /// The features of each span: its border words, its maximum and, with `sentence_context`, the sentence:
+    /// [spans, features].
+    pub fn features(
+        &self,
+        context: &SpanContext,
+        spans: &[BatchSpan],
+        borders: Borders,
+    ) -> Tensor<2> {
+        let [first, last] = context.border_rows(spans, borders);
         let mut parts = vec![
-            select_rows(view.rows.clone(), first),
-            select_rows(view.rows.clone(), last),
-            view.pooled(spans),
+            select_rows(context.rows.clone(), first),
+            select_rows(context.rows.clone(), last),
+            context.pooled(spans),
         ];
         if self.config.sentence_context {
             let sentences: Vec<usize> = spans.iter().map(|span| span.sentence).collect();
-            parts.push(select_rows(view.sentence.clone(), sentences));
+            parts.push(select_rows(context.sentence.clone(), sentences));
         }
         Tensor::cat(parts, 1)
     }
@@ -165,38 +171,39 @@ impl LocateLabel {
     fn scores(
         &self,
         scorer: &Scorer,
-        view: &View,
+        context: &SpanContext,
         spans: &[BatchSpan],
         borders: Borders,
     ) -> Tensor<2> {
-        // Taken apart it is cheaper where words border more than one span, but it leaves dropout nothing to drop.
-        if !view.rows.device().is_autodiff() && spans.len() > view.rows.dims()[0] {
-            return self.folded(scorer, view, spans, borders);
+        // Splitting the layer is cheaper if words border more than one span, but rules out dropout on the features.
+        if !context.rows.device().is_autodiff() && spans.len() > context.rows.dims()[0] {
+            return self.folded(scorer, context, spans, borders);
         }
-        let features = self.features(view, spans, borders);
+        let features = self.features(context, spans, borders);
         scorer.forward(self.dropout.forward(features))
     }
 
-    /// The same scores without dropout. The first layer is linear in each part of what describes a span, so words and
-    /// sentences go through it once instead of once for every span they border.
+    /// The same scores without dropout. The first layer is linear in each part of the features, so words and sentences go
+    /// through it once instead of once for every span.
     fn folded(
         &self,
         scorer: &Scorer,
-        view: &View,
+        context: &SpanContext,
         spans: &[BatchSpan],
         borders: Borders,
     ) -> Tensor<2> {
-        let width = view.rows.dims()[1];
+        let width = context.rows.dims()[1];
         let weight = scorer.inner.weight.val(); // [features, width]
         let part = |index: usize| weight.clone().narrow(0, index * width, width);
-        let [first, last] = view.places(spans, borders);
-        let project = |index: usize, places: Vec<usize>| {
-            select_rows(view.rows.clone().matmul(part(index)), places)
+        let [first, last] = context.border_rows(spans, borders);
+        let project = |index: usize, rows: Vec<usize>| {
+            select_rows(context.rows.clone().matmul(part(index)), rows)
         };
-        let mut inner = project(0, first) + project(1, last) + view.pooled(spans).matmul(part(2));
+        let mut inner =
+            project(0, first) + project(1, last) + context.pooled(spans).matmul(part(2));
         if self.config.sentence_context {
             let sentences: Vec<usize> = spans.iter().map(|span| span.sentence).collect();
-            let projected = view.sentence.clone().matmul(part(3));
+            let projected = context.sentence.clone().matmul(part(3));
             inner = inner + select_rows(projected, sentences);
         }
         if let Some(bias) = &scorer.inner.bias {
@@ -205,10 +212,10 @@ impl LocateLabel {
         scorer.outer.forward(gelu(inner))
     }
 
-    /// The filter's scores of nothing and of a proposal: [spans, 2].
-    pub fn verdicts(&self, view: &View, spans: &[BatchSpan]) -> Option<Tensor<2>> {
+    /// The filter's logits for none and for a proposal: [spans, 2].
+    pub fn filter_logits(&self, context: &SpanContext, spans: &[BatchSpan]) -> Option<Tensor<2>> {
         let filter = self.filter.as_ref()?;
-        let scores = self.scores(filter, view, spans, Borders::Inner);
+        let scores = self.scores(filter, context, spans, Borders::Inner);
         Some(match self.config.filter_scores {
             FilterScores::Softmax => scores,
             // σ(x) is the second of softmax(0, x).
@@ -216,16 +223,16 @@ impl LocateLabel {
         })
     }
 
-    /// How far the left and the right boundary of each span are to be moved, unrounded: [spans, 2].
-    pub fn offsets(&self, view: &View, spans: &[BatchSpan]) -> Option<Tensor<2>> {
+    /// By how many words to move the start and the end of each span, unrounded: [spans, 2].
+    pub fn offsets(&self, context: &SpanContext, spans: &[BatchSpan]) -> Option<Tensor<2>> {
         let regressor = self.regressor.as_ref()?;
-        let raw = self.scores(regressor, view, spans, Borders::Outer);
+        let raw = self.scores(regressor, context, spans, Borders::Outer);
         Some(match self.config.offsets {
-            Offsets::Linear => raw,
-            Offsets::Sigmoid => {
+            OffsetOutput::Linear => raw,
+            OffsetOutput::Sigmoid => {
                 let lengths: Vec<f32> = spans
                     .iter()
-                    .map(|span| view.lengths[span.sentence] as f32)
+                    .map(|span| context.lengths[span.sentence] as f32)
                     .collect();
                 let lengths = Tensor::<1>::from_floats(lengths.as_slice(), &raw.device());
                 sigmoid(raw) * lengths.reshape([spans.len(), 1])
@@ -234,17 +241,17 @@ impl LocateLabel {
     }
 
     /// Class scores of moved spans: [spans, 1 + types].
-    pub fn classes(&self, view: &View, spans: &[BatchSpan]) -> Tensor<2> {
-        self.scores(&self.classifier, view, spans, Borders::Inner)
+    pub fn classes(&self, context: &SpanContext, spans: &[BatchSpan]) -> Tensor<2> {
+        self.scores(&self.classifier, context, spans, Borders::Inner)
     }
 
-    /// A span moved by offsets, and whether it may be a proposal; one that may not stays where it was.
+    /// A span moved by offsets, and whether it is a legal proposal; an illegal one is returned unmoved.
     pub fn moved(&self, span: BatchSpan, offsets: [f32; 2], length: usize) -> (BatchSpan, bool) {
         let round = |offset: f32| match self.config.rounding {
             Rounding::HalfUp => (offset + 0.5).floor(),
             Rounding::HalfEven => offset.round_ties_even(),
         };
-        // Far more than any sentence has words, and far less than where integers end.
+        // Far longer than any sentence, and far below the largest integer.
         let step = |offset: f32| round(offset).clamp(-1e9, 1e9) as i64;
         let mut start = span.start as i64 + step(offsets[0]);
         let mut end = span.end as i64 + step(offsets[1]);

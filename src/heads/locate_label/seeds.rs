@@ -1,14 +1,14 @@
-//! Seed spans, and how much two spans share.
+//! Seed spans, and the intersection over union of spans.
 
 use super::config::Config;
 use crate::text::Span;
 
-/// The seeds that training draws its examples from.
+/// The seeds from which training examples are selected.
 pub fn training_seeds(config: &Config, length: usize) -> Vec<Span> {
     seeds(&config.windows, config.cut_seeds, length)
 }
 
-/// The seeds that prediction asks the filter about.
+/// The seeds that are filtered in prediction.
 pub fn prediction_seeds(config: &Config, length: usize) -> Vec<Span> {
     match (config.all_lengths, config.windows.last()) {
         (true, Some(longest)) => {
@@ -19,24 +19,24 @@ pub fn prediction_seeds(config: &Config, length: usize) -> Vec<Span> {
     }
 }
 
-/// Window by window, and in each from the first word on. A seed that is cut at the sentence's end has a length that only
-/// larger windows give again, so none is listed twice when each window leaves out what the one before it reached.
+/// Seeds by window, then by start. A seed that is cut at the end of the sentence would be repeated only by larger windows,
+/// so skipping the starts whose cut seeds the window before has listed leaves every seed once.
 fn seeds(windows: &[usize], cut: bool, length: usize) -> Vec<Span> {
     let mut all = Vec::new();
-    let mut before = 0;
+    let mut previous = 0;
     for window in windows.iter().copied() {
         let starts = if cut {
-            length.saturating_sub(before)
+            length.saturating_sub(previous)
         } else {
             (length + 1).saturating_sub(window)
         };
         all.extend((0..starts).map(|start| Span::new(start, length.min(start + window))));
-        before = window;
+        previous = window;
     }
     all
 }
 
-/// Intersection over union of two spans, in words. Spans that cross or nest have their hull as union.
+/// Intersection over union of two spans, in words. The union of overlapping spans is their hull.
 pub fn iou(one: Span, other: Span) -> f64 {
     let shared = one.end.min(other.end) as f64 - one.start.max(other.start) as f64;
     if shared <= 0.0 {
@@ -50,8 +50,8 @@ pub fn iou(one: Span, other: Span) -> f64 {
 mod tests {
     use super::*;
 
-    /// The authors' way: every window at every start, known ones left out.
-    fn walked(windows: &[usize], length: usize) -> Vec<Span> {
+    /// The authors' algorithm: every window at every start, without repetitions.
+    fn exhaustive(windows: &[usize], length: usize) -> Vec<Span> {
         let mut all = Vec::new();
         for window in windows {
             for start in 0..length {
@@ -65,15 +65,15 @@ mod tests {
     }
 
     #[test]
-    fn cut_seeds_are_those_of_the_walk() {
+    fn cut_seeds_equal_the_exhaustive_search() {
         for windows in [vec![1], vec![1, 2, 3], vec![2, 5, 6, 9], vec![3, 20]] {
             for length in 0..12 {
                 assert_eq!(
                     seeds(&windows, true, length),
-                    walked(&windows, length),
+                    exhaustive(&windows, length),
                     "{windows:?} {length}"
                 );
-                let whole: Vec<Span> = walked(&windows, length)
+                let whole: Vec<Span> = exhaustive(&windows, length)
                     .into_iter()
                     .filter(|span| windows.contains(&span.len()))
                     .collect();
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_share_words() {
+    fn iou_of_spans() {
         let span = Span::new;
         assert_eq!(iou(span(0, 4), span(0, 4)), 1.0);
         assert_eq!(iou(span(0, 4), span(1, 3)), 0.5);

@@ -1,4 +1,4 @@
-//! Proposals that compete for the same words.
+//! Suppression of overlapping proposals.
 
 use std::collections::HashMap;
 
@@ -8,20 +8,21 @@ use crate::text::Span;
 
 /// A classified proposal.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Candidate {
-    /// 1 + the type's number.
+pub struct Proposal {
+    /// 1 + the index of its type.
     pub class: usize,
-    /// Which words.
+    /// Its words.
     pub span: Span,
-    /// How sure the classifier is.
+    /// The probability of the class, before or after suppression.
     pub score: f64,
 }
 
-/// The proposals of a sentence, given in the order of their seeds, that are mentions: in order of their scores.
-pub fn suppress(config: &Config, candidates: Vec<Candidate>) -> Vec<Candidate> {
+/// The proposals of a sentence that are mentions, in the order of their scores. They are given in the order of their
+/// seeds.
+pub fn suppress(config: &Config, proposals: Vec<Proposal>) -> Vec<Proposal> {
     let mut all = match config.duplicates {
-        Duplicates::Merge => merge(candidates),
-        Duplicates::Multiply => multiply(candidates),
+        Duplicates::Merge => merge(proposals),
+        Duplicates::Multiply => multiply(proposals),
     };
     all.sort_by(by_score);
     if config.crossing == Crossing::Drop {
@@ -32,52 +33,52 @@ pub fn suppress(config: &Config, candidates: Vec<Candidate>) -> Vec<Candidate> {
         SoftNms::Released => decay_in_place(config, &mut all),
         SoftNms::Off => {}
     }
-    all.retain(|candidate| candidate.score > config.threshold);
+    all.retain(|proposal| proposal.score > config.threshold);
     all
 }
 
-/// The higher score first; equal ones stay in order when the sort is stable.
-fn by_score(one: &Candidate, other: &Candidate) -> std::cmp::Ordering {
+/// Higher scores first; with a stable sort equal ones stay in order.
+fn by_score(one: &Proposal, other: &Proposal) -> std::cmp::Ordering {
     other.score.total_cmp(&one.score)
 }
 
 /// Each span and type once, with the best score.
-fn merge(candidates: Vec<Candidate>) -> Vec<Candidate> {
-    let mut places: HashMap<(Span, usize), usize> = HashMap::new();
-    let mut all: Vec<Candidate> = Vec::new();
-    for candidate in candidates {
-        let place = *places
-            .entry((candidate.span, candidate.class))
+fn merge(proposals: Vec<Proposal>) -> Vec<Proposal> {
+    let mut indices: HashMap<(Span, usize), usize> = HashMap::new();
+    let mut all: Vec<Proposal> = Vec::new();
+    for proposal in proposals {
+        let index = *indices
+            .entry((proposal.span, proposal.class))
             .or_insert(all.len());
-        match all.get_mut(place) {
-            Some(known) => known.score = known.score.max(candidate.score),
-            None => all.push(candidate),
+        match all.get_mut(index) {
+            Some(known) => known.score = known.score.max(proposal.score),
+            None => all.push(proposal),
         }
     }
     all
 }
 
-/// Each span once, with the type and score of the first; every other of this type adds that score again.
-fn multiply(candidates: Vec<Candidate>) -> Vec<Candidate> {
-    let mut places: HashMap<Span, usize> = HashMap::new();
-    let mut all: Vec<Candidate> = Vec::new();
+/// Each span once, with the type and score of the first proposal; every other one of this type adds that score again.
+fn multiply(proposals: Vec<Proposal>) -> Vec<Proposal> {
+    let mut indices: HashMap<Span, usize> = HashMap::new();
+    let mut all: Vec<Proposal> = Vec::new();
     let mut first_scores = Vec::new();
-    for candidate in candidates {
-        let place = *places.entry(candidate.span).or_insert(all.len());
-        match all.get_mut(place) {
-            Some(known) if known.class == candidate.class => known.score += first_scores[place],
+    for proposal in proposals {
+        let index = *indices.entry(proposal.span).or_insert(all.len());
+        match all.get_mut(index) {
+            Some(known) if known.class == proposal.class => known.score += first_scores[index],
             Some(_) => {}
             None => {
-                first_scores.push(candidate.score);
-                all.push(candidate);
+                first_scores.push(proposal.score);
+                all.push(proposal);
             }
         }
     }
     all
 }
 
-/// Those that cross no other.
-fn without_crossing(all: Vec<Candidate>) -> Vec<Candidate> {
+/// The proposals that cross no other.
+fn without_crossing(all: Vec<Proposal>) -> Vec<Proposal> {
     let crosses = |one: &Span, other: &Span| {
         one.overlaps(other) && !one.contains(other) && !other.contains(one)
     };
@@ -87,8 +88,8 @@ fn without_crossing(all: Vec<Candidate>) -> Vec<Candidate> {
         .collect()
 }
 
-/// Algorithm 1: the best of those not yet visited lowers the scores of the others it overlaps, equation (18).
-fn decay_in_order(config: &Config, all: &mut [Candidate]) {
+/// Algorithm 1: the best proposal not yet visited lowers the scores of the others it overlaps, equation (18).
+fn decay_in_order(config: &Config, all: &mut [Proposal]) {
     for index in 0..all.len() {
         let (visited, rest) = all.split_at_mut(index + 1);
         let mut changed = false;
@@ -104,34 +105,35 @@ fn decay_in_order(config: &Config, all: &mut [Candidate]) {
     }
 }
 
-/// The authors' list: a lowered candidate goes before the first later one whose score is below its *old* score, or to
-/// the end. So it mostly stays where it is; when it moves, what slides into its place is not looked at in this round.
-fn decay_in_place(config: &Config, all: &mut Vec<Candidate>) {
+/// The authors' algorithm: a proposal with a lowered score is moved before the first later one whose score is below its
+/// *old* score, or to the end. So it mostly stays at its index; if it moves, the proposal that takes its index is skipped
+/// in this round.
+fn decay_in_place(config: &Config, all: &mut Vec<Proposal>) {
     let count = all.len();
     for index in 0..count {
-        for place in index + 1..count {
-            if iou(all[index].span, all[place].span) <= config.suppression_iou {
+        for other in index + 1..count {
+            if iou(all[index].span, all[other].span) <= config.suppression_iou {
                 continue;
             }
-            let old = all[place];
-            let lowered = Candidate {
+            let old = all[other];
+            let lowered = Proposal {
                 score: old.score * config.decay,
                 ..old
             };
-            let later = (place + 1..count).find(|later| all[*later].score < old.score);
+            let later = (other + 1..count).find(|later| all[*later].score < old.score);
             all.insert(later.unwrap_or(count), lowered);
-            all.remove(place);
+            all.remove(other);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::config::Preset;
     use super::*;
+    use crate::heads::settings::{Preset, Settings};
 
-    fn candidate(class: usize, start: usize, end: usize, score: f64) -> Candidate {
-        Candidate {
+    fn proposal(class: usize, start: usize, end: usize, score: f64) -> Proposal {
+        Proposal {
             class,
             span: Span::new(start, end),
             score,
@@ -149,12 +151,12 @@ mod tests {
         let found = suppress(
             &config,
             vec![
-                candidate(1, 0, 4, 0.7),
-                candidate(1, 0, 5, 0.9),
-                candidate(2, 7, 8, 0.5),
-                candidate(1, 0, 4, 0.8),  // again, and better
-                candidate(2, 0, 5, 0.31), // another type on the best span
-                candidate(3, 4, 6, 0.6),  // crosses, but shares little
+                proposal(1, 0, 4, 0.7),
+                proposal(1, 0, 5, 0.9),
+                proposal(2, 7, 8, 0.5),
+                proposal(1, 0, 4, 0.8),  // again, and better
+                proposal(2, 0, 5, 0.31), // another type on the best span
+                proposal(3, 4, 6, 0.6),  // crosses, but shares little
             ],
         );
         let spans: Vec<(usize, usize, f64)> = found
@@ -167,7 +169,7 @@ mod tests {
                 soft_nms: SoftNms::Off,
                 ..config
             },
-            vec![candidate(1, 0, 4, 0.7), candidate(1, 0, 5, 0.9)],
+            vec![proposal(1, 0, 4, 0.7), proposal(1, 0, 5, 0.9)],
         );
         assert_eq!(all.len(), 2);
     }
@@ -178,13 +180,13 @@ mod tests {
         let found = suppress(
             &config,
             vec![
-                candidate(1, 0, 3, 0.9),
-                candidate(1, 2, 5, 0.8),
-                candidate(2, 6, 7, 0.4),
-                candidate(2, 6, 7, 0.9),
-                candidate(1, 6, 7, 0.9),
+                proposal(1, 0, 3, 0.9),
+                proposal(1, 2, 5, 0.8),
+                proposal(2, 6, 7, 0.4),
+                proposal(2, 6, 7, 0.9),
+                proposal(1, 6, 7, 0.9),
             ],
         );
-        assert_eq!(found, [candidate(2, 6, 7, 0.8)]);
+        assert_eq!(found, [proposal(2, 6, 7, 0.8)]);
     }
 }

@@ -1,4 +1,4 @@
-//! Gold entities to examples: seeds paired with the entity they share most with.
+//! From gold entities to training examples: seeds paired with the entity of highest IoU.
 
 use rand::SeedableRng;
 use rand::seq::index::sample;
@@ -9,24 +9,24 @@ use super::seeds::{iou, training_seeds};
 use crate::nn::spans::BatchSpan;
 use crate::text::{Labels, Sentence, Span};
 
-/// An entity and its class; class 0 is none.
+/// The entity that an example is paired with, and its class; class 0 is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pair {
-    /// Which words.
+pub struct PairedEntity {
+    /// Its words.
     pub span: Span,
     /// 1 + k is type k.
     pub class: i32,
 }
 
-/// A seed to learn from.
+/// A seed span as a training example.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Sample {
-    /// Which words of which sentence.
+pub struct Example {
+    /// Its sentence and words.
     pub span: BatchSpan,
-    /// A proposal: it shares enough with its entity.
+    /// True if its IoU with the entity is high enough for a proposal.
     pub positive: bool,
-    /// What it is compared with after it was moved.
-    pub pair: Option<Pair>,
+    /// The entity it is compared with after it has been moved.
+    pub pair: Option<PairedEntity>,
     /// Its weight in the first stage, equation (11).
     pub weight: f32,
 }
@@ -35,41 +35,42 @@ pub struct Sample {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gold {
     /// Sentence by sentence, positive ones first.
-    pub samples: Vec<Sample>,
-    /// How many examples the largest sentence has more than each; the authors' program adds up as many empty ones.
+    pub examples: Vec<Example>,
+    /// For each sentence, how many fewer examples it has than the sentence with most; the authors' program adds up as many
+    /// empty rows.
     pub padding: Vec<usize>,
 }
 
 impl Gold {
-    /// The positive seeds of each sentence and a sample of its negative ones.
+    /// The positive seeds of each sentence and a random sample of its negative ones.
     pub fn new(config: &Config, labels: &Labels, sentences: &[&Sentence], seed: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let mut samples = Vec::new();
+        let mut all = Vec::new();
         let mut counts = Vec::with_capacity(sentences.len());
         for (index, sentence) in sentences.iter().enumerate() {
             let entities = entities(labels, sentence);
             let (mut chosen, negatives) = examples(config, index, sentence.len(), &entities);
             let wanted = config.negatives * chosen.len() + config.extra_negatives;
             let drawn = sample(&mut random, negatives.len(), wanted.min(negatives.len()));
-            chosen.extend(drawn.into_iter().map(|place| negatives[place]));
+            chosen.extend(drawn.into_iter().map(|index| negatives[index]));
             counts.push(chosen.len());
-            samples.extend(chosen);
+            all.extend(chosen);
         }
         let most = counts.iter().copied().max().unwrap_or(0);
         Self {
-            samples,
+            examples: all,
             padding: counts.into_iter().map(|count| most - count).collect(),
         }
     }
 }
 
 /// Each gold span once, with the first of its types.
-fn entities(labels: &Labels, sentence: &Sentence) -> Vec<Pair> {
-    let mut entities: Vec<Pair> = Vec::new();
+fn entities(labels: &Labels, sentence: &Sentence) -> Vec<PairedEntity> {
+    let mut entities: Vec<PairedEntity> = Vec::new();
     for entity in &sentence.entities {
         let known = labels.index(&entity.label);
         if let Some(label) = known.filter(|_| !entities.iter().any(|e| e.span == entity.span)) {
-            entities.push(Pair {
+            entities.push(PairedEntity {
                 span: entity.span,
                 class: 1 + label as i32,
             });
@@ -83,8 +84,8 @@ fn examples(
     config: &Config,
     sentence: usize,
     length: usize,
-    entities: &[Pair],
-) -> (Vec<Sample>, Vec<Sample>) {
+    entities: &[PairedEntity],
+) -> (Vec<Example>, Vec<Example>) {
     let in_batch = |span: Span| BatchSpan {
         sentence,
         start: span.start,
@@ -95,7 +96,7 @@ fn examples(
         let (best, nearest) = nearest(span, entities);
         let positive = best > config.positive_iou;
         let pair = match (positive, config.pair_negatives) {
-            (false, false) => Some(Pair { span, class: 0 }),
+            (false, false) => Some(PairedEntity { span, class: 0 }),
             _ => nearest,
         };
         let eta = if config.eta_in_filter {
@@ -103,24 +104,24 @@ fn examples(
         } else {
             1.0
         };
-        let share = if positive { best } else { 1.0 - best };
+        let certainty = if positive { best } else { 1.0 - best };
         let list = if positive {
             &mut positives
         } else {
             &mut negatives
         };
-        list.push(Sample {
+        list.push(Example {
             span: in_batch(span),
             positive,
             pair,
-            weight: share.powf(eta) as f32,
+            weight: certainty.powf(eta) as f32,
         });
     }
     if config.append_gold {
         for entity in entities {
             let span = in_batch(entity.span);
             if !positives.iter().any(|known| known.span == span) {
-                positives.push(Sample {
+                positives.push(Example {
                     span,
                     positive: true,
                     pair: Some(*entity),
@@ -132,8 +133,8 @@ fn examples(
     (positives, negatives)
 }
 
-/// The entity that a span shares most with, the first of equals; none when it shares no word with any.
-fn nearest(span: Span, entities: &[Pair]) -> (f64, Option<Pair>) {
+/// The entity of highest IoU with a span, the first of equals, and that IoU; none if no entity overlaps the span.
+fn nearest(span: Span, entities: &[PairedEntity]) -> (f64, Option<PairedEntity>) {
     entities.iter().fold((0.0, None), |(best, pair), entity| {
         let share = iou(span, entity.span);
         if share > best {
@@ -146,8 +147,8 @@ fn nearest(span: Span, entities: &[Pair]) -> (f64, Option<Pair>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::config::Preset;
     use super::*;
+    use crate::heads::settings::{Preset, Settings};
     use crate::text::Entity;
 
     fn sentence() -> Sentence {
@@ -162,27 +163,27 @@ mod tests {
     }
 
     #[test]
-    fn seeds_are_paired_and_weighed() {
-        let config = Config::default();
+    fn seeds_are_paired_and_weighted() {
+        let config = Config::of(Preset::Paper);
         let labels = Labels::new(["A", "B"]);
         let gold = Gold::new(&config, &labels, &[&sentence(), &Sentence::default()], 3);
-        let positives: Vec<&Sample> = gold.samples.iter().filter(|s| s.positive).collect();
+        let positives: Vec<&Example> = gold.examples.iter().filter(|s| s.positive).collect();
         let find = |start, end| {
             let found = positives
                 .iter()
                 .find(|s| (s.span.start, s.span.end) == (start, end));
-            found.map(|sample| (sample.pair.unwrap().class, sample.weight))
+            found.map(|example| (example.pair.unwrap().class, example.weight))
         };
         assert_eq!(find(2, 6), Some((2, 1.0)));
         assert_eq!(find(2, 5), Some((2, 0.75)));
         assert_eq!(find(4, 5), Some((1, 1.0)));
         assert_eq!(find(0, 15), Some((1, 15.0 / 19.0)));
         assert_eq!(find(0, 19), None);
-        assert!(positives.iter().all(|sample| sample.weight > 0.7));
-        let negatives = gold.samples.len() - positives.len();
+        assert!(positives.iter().all(|example| example.weight > 0.7));
+        let negatives = gold.examples.len() - positives.len();
         assert_eq!(negatives, 5 * positives.len() + 2);
-        assert_eq!(gold.padding, [0, gold.samples.len()]);
-        let near = gold.samples.iter().find(|s| !s.positive && s.weight < 1.0);
+        assert_eq!(gold.padding, [0, gold.examples.len()]);
+        let near = gold.examples.iter().find(|s| !s.positive && s.weight < 1.0);
         assert!(near.unwrap().pair.unwrap().class > 0, "paired all the same");
         let other = Gold::new(&config, &labels, &[&sentence(), &Sentence::default()], 4);
         assert_ne!(gold, other);
@@ -192,12 +193,12 @@ mod tests {
     fn the_released_program_learns_every_entity_and_leaves_negatives_alone() {
         let config = Config::of(Preset::Released);
         let gold = Gold::new(&config, &Labels::new(["A", "B"]), &[&sentence()], 3);
-        let whole = |s: &&Sample| s.positive && (s.span.start, s.span.end) == (0, 19);
-        assert_eq!(gold.samples.iter().filter(whole).count(), 1);
-        for sample in gold.samples.iter().filter(|sample| !sample.positive) {
-            let pair = sample.pair.unwrap();
+        let whole = |s: &&Example| s.positive && (s.span.start, s.span.end) == (0, 19);
+        assert_eq!(gold.examples.iter().filter(whole).count(), 1);
+        for example in gold.examples.iter().filter(|example| !example.positive) {
+            let pair = example.pair.unwrap();
             assert_eq!(pair.class, 0);
-            assert_eq!(pair.span, Span::new(sample.span.start, sample.span.end));
+            assert_eq!(pair.span, Span::new(example.span.start, example.span.end));
         }
     }
 }

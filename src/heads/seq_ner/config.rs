@@ -1,50 +1,64 @@
-//! The knobs of SeqNER.
+//! Settings of SeqNER.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How tags are chosen from emissions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+use crate::error::Result;
+use crate::heads::settings::{Preset, Settings, below_one};
+
+/// How tags are chosen from emission scores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Decoder {
-    /// Each word by itself.
+    /// The most probable tag of each word, independently of the others.
     #[default]
     Softmax,
-    /// The best sequence under learned transitions.
+    /// The best sequence of tags under learned transition scores.
     Crf,
 }
 
-/// What an I tag means that continues nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// How an I tag is read that continues no entity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Combiner {
-    /// It opens an entity.
+    /// It starts an entity.
     #[default]
     Lenient,
     /// It is dropped.
     Strict,
 }
 
-/// Every knob of SeqNER; the defaults are the paper's.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+/// All settings of SeqNER; the defaults are those of the paper.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Config {
-    /// `softmax` (paper's default) or `crf`.
+    /// How tags are chosen: the most probable tag of each word (softmax) or the best sequence (crf).
     pub decoder: Decoder,
-    /// `lenient` or `strict`.
+    /// Whether an I tag that continues no entity starts one (lenient) or is dropped (strict).
+    #[schemars(extend("inference" = true))]
     pub combiner: Combiner,
-    /// Dropout on each number of a word's state before the tagger.
+    /// Dropout on word states before the tagger.
     pub dropout: f64,
-    /// Probability of blanking a whole word's state in training; not in the paper.
+    /// Probability of zeroing the whole state of a word in training; not in the paper.
     pub word_dropout: f64,
 }
 
-impl Default for Config {
-    fn default() -> Self {
+impl Settings for Config {
+    fn presets() -> &'static [Preset] {
+        &[Preset::Paper]
+    }
+
+    fn of(_: Preset) -> Self {
         Self {
             decoder: Decoder::Softmax,
             combiner: Combiner::Lenient,
             dropout: 0.1,
             word_dropout: 0.0,
         }
+    }
+
+    fn check(&self) -> Result<()> {
+        below_one("dropout", self.dropout)?;
+        below_one("word_dropout", self.word_dropout)
     }
 }

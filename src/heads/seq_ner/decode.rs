@@ -1,4 +1,4 @@
-//! Tag scores to mentions.
+//! From tag scores to mentions.
 
 use burn::tensor::activation::softmax;
 
@@ -11,12 +11,12 @@ use crate::text::{Entity, Mention, Span};
 /// The mentions of each sentence. A mention's score is the lowest probability among its tags.
 pub fn decode(head: &SeqNer, states: &WordStates) -> Vec<Vec<Mention>> {
     let emissions = head.emissions(states);
-    let [_, words, kinds] = emissions.dims();
+    let [_, words, tag_count] = emissions.dims();
     let (chosen, probabilities) = match &head.crf {
         None => {
             let probabilities = host::floats(softmax(emissions, 2));
             (
-                host::best(&probabilities, words, kinds, &states.lengths),
+                host::argmax_words(&probabilities, words, tag_count, &states.lengths),
                 probabilities,
             )
         }
@@ -30,7 +30,7 @@ pub fn decode(head: &SeqNer, states: &WordStates) -> Vec<Vec<Mention>> {
         .enumerate()
         .map(|(sentence, tags)| {
             let probability = |word: usize| {
-                probabilities[(sentence * words + word) * kinds + tags[word] as usize]
+                probabilities[(sentence * words + word) * tag_count + tags[word] as usize]
             };
             combine(tags, head.combiner)
                 .into_iter()
@@ -46,7 +46,7 @@ pub fn decode(head: &SeqNer, states: &WordStates) -> Vec<Vec<Mention>> {
         .collect()
 }
 
-/// Runs of tags to (type, span), in order.
+/// The entities of a sequence of BIO tags as (type, span), in order.
 pub fn combine(tags: &[i32], combiner: Combiner) -> Vec<(usize, Span)> {
     let mut entities: Vec<(usize, Span)> = Vec::new();
     let mut open: Option<(usize, usize)> = None; // type and first word
@@ -75,7 +75,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn an_orphan_opens_or_is_dropped() {
+    fn an_i_tag_without_predecessor_starts_an_entity_or_is_dropped() {
         // I-0 I-0 B-1 I-1 I-0 O I-1
         let tags = [2, 2, 3, 4, 2, 0, 4];
         let spans = |combiner| {
@@ -93,7 +93,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn tags_and_entities_are_two_spellings_of_one_thing(
+        fn tags_of_entities_combine_to_the_same_entities(
             lengths in prop::collection::vec((0usize..4, 1usize..4, 0usize..3), 0..8),
         ) {
             let labels = Labels::new(["A", "B", "C"]);

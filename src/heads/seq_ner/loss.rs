@@ -9,7 +9,7 @@ use crate::heads::Losses;
 use crate::nn::loss::cross_entropy;
 use crate::nn::rows::select_rows;
 
-/// Cross-entropy over words, or the CRF's negative log-likelihood over sentences.
+/// Cross-entropy, mean over words; or negative log-likelihood of the CRF, mean over sentences.
 pub fn loss(head: &SeqNer, states: &WordStates, gold: &Gold) -> Losses {
     let emissions = head.emissions(states);
     match &head.crf {
@@ -21,14 +21,14 @@ pub fn loss(head: &SeqNer, states: &WordStates, gold: &Gold) -> Losses {
     }
 }
 
-/// Mean over all real words of the batch; padding is not even scored.
+/// Cross-entropy, mean over all words of the batch without padding.
 fn over_words(emissions: Tensor<3>, tags: &[Vec<i32>]) -> Tensor<1> {
-    let [batch, words, kinds] = emissions.dims();
-    let places: Vec<usize> = tags
+    let [batch, words, tag_count] = emissions.dims();
+    let rows: Vec<usize> = tags
         .iter()
         .enumerate()
         .flat_map(|(sentence, tags)| (0..tags.len()).map(move |word| sentence * words + word))
         .collect();
-    let scores = select_rows(emissions.reshape([batch * words, kinds]), places);
+    let scores = select_rows(emissions.reshape([batch * words, tag_count]), rows);
     cross_entropy(scores, &tags.concat())
 }

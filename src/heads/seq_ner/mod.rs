@@ -6,13 +6,13 @@
 //! * **softmax**: cross-entropy, mean over all real words of the batch; the best tag of each word.
 //! * **CRF**: learned start, end and transition scores; loss −log p(gold), mean over sentences; Viterbi.
 //!
-//! A combiner joins runs of tags to entities. The paper leaves open what an I-k without a B-k or I-k before it
-//! means: *lenient* (our default) opens an entity there, *strict* drops it.
+//! Runs of tags are then combined to entities. The paper does not define how to read an I-k without a B-k or I-k before
+//! it: *lenient* (our default) starts an entity there, *strict* drops it.
 //!
-//! The authors released no program, so there is no second preset. The paper's dropout stands in front of the
-//! tagger; `word_dropout`, which blanks whole words, is ours and off.
+//! The authors released no program, so there is only the preset `paper`. The dropout of the paper is applied before the
+//! tagger; `word_dropout`, which zeroes whole words, is our addition and off by default.
 //!
-//! A tagger is flat: of nested gold it learns the outermost entities.
+//! A tagger is flat: it learns the outermost of nested entities.
 
 mod config;
 mod decode;
@@ -27,9 +27,8 @@ pub use target::{Gold, tags};
 
 use burn::tensor::Device;
 
-use super::{Head, Losses, probability};
+use super::{Head, Losses};
 use crate::encoder::WordStates;
-use crate::error::Result;
 use crate::text::{Labels, Mention, Sentence};
 
 impl Head for SeqNer {
@@ -38,11 +37,6 @@ impl Head for SeqNer {
 
     fn name() -> String {
         "seq_ner".into()
-    }
-
-    fn check(config: &Config) -> Result<()> {
-        probability("dropout", config.dropout)?;
-        probability("word_dropout", config.word_dropout)
     }
 
     fn init(config: &Config, width: usize, labels: &Labels, device: &Device) -> Self {

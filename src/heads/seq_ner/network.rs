@@ -1,4 +1,4 @@
-//! Layers of SeqNER.
+//! The layers of SeqNER.
 
 use burn::module::Module;
 use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig};
@@ -9,12 +9,12 @@ use crate::encoder::WordStates;
 use crate::nn::crf::Crf;
 use crate::text::Labels;
 
-/// The tagging head.
+/// The tagging head: a linear layer from word states to tag scores, with a CRF if configured.
 #[derive(Module, Debug)]
 pub struct SeqNer {
-    /// Word state to tag scores.
+    /// From word states to tag scores.
     pub emission: Linear,
-    /// Transition scores, with the CRF decoder.
+    /// Transition scores, if the decoder is `crf`.
     pub crf: Option<Crf>,
     dropout: Dropout,
     #[module(skip)]

@@ -1,16 +1,16 @@
-//! Gold entities to tags.
+//! From gold entities to tags.
 
 use crate::text::{Entity, Labels, Sentence, outermost};
 
-/// Gold tags of a batch, one list a sentence.
+/// Gold tags of a batch, one list per sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gold {
-    /// Tag numbers of each sentence's words.
+    /// The tag index of each word of each sentence.
     pub tags: Vec<Vec<i32>>,
 }
 
 impl Gold {
-    /// Tags of the outermost entities.
+    /// The tags of the outermost entities.
     pub fn new(labels: &Labels, sentences: &[&Sentence]) -> Self {
         let tags = sentences
             .iter()
@@ -20,7 +20,7 @@ impl Gold {
     }
 }
 
-/// BIO tags of flat entities over `words` words. Entities of unknown type are left O.
+/// BIO tags of flat entities over `words` words. Entities of an unknown type are tagged O.
 pub fn tags(entities: &[Entity], words: usize, labels: &Labels) -> Vec<i32> {
     let mut tags = vec![0; words];
     for entity in entities {

@@ -1,58 +1,73 @@
-//! The knobs of SpanNER.
+//! Settings of SpanNER.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a span is described by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+use crate::error::Result;
+use crate::heads::settings::{Preset, Settings, at_least_one, below_one};
+
+/// Which vectors represent a span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Representation {
-    /// Its two border words.
+    /// The states of its first and last word.
     Boundary,
-    /// The maximum over its words, and the sentence.
+    /// The maximum over its words, and the sentence's state.
     Pooling,
-    /// All of these.
+    /// Both.
     #[default]
     Hybrid,
 }
 
-/// What becomes of overlapping mentions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// Whether mentions may overlap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Output {
-    /// They stay.
+pub enum Nesting {
+    /// All mentions are kept.
     #[default]
     Nested,
-    /// The most probable of them stays.
+    /// Of overlapping mentions only the most probable is kept.
     Flat,
 }
 
-/// Every knob of SpanNER; the defaults are the paper's but for `output`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+/// All settings of SpanNER; the defaults are those of the paper except for `output`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Config {
-    /// ε, the longest span in words. Longer entities cannot be found; `data check` says how many there are.
+    /// ε, the length of the longest span in words; longer entities cannot be found (`data check` counts them).
     pub longest: usize,
-    /// `boundary`, `pooling` or `hybrid`.
+    /// Which vectors represent a span: its border words (boundary), maximum and sentence (pooling), or both (hybrid).
     pub representation: Representation,
     /// Width of the length embedding.
     pub length_width: usize,
-    /// Random spans a sentence that training sees beside the gold ones.
+    /// Random non-entity spans per sentence in training.
     pub negatives: usize,
     /// Dropout on the span representation.
     pub dropout: f64,
-    /// `nested` (ours) or `flat` (the paper's corpora).
-    pub output: Output,
+    /// Whether overlapping mentions are kept (nested) or only the most probable of them (flat, as in the paper).
+    #[schemars(extend("inference" = true))]
+    pub output: Nesting,
 }
 
-impl Default for Config {
-    fn default() -> Self {
+impl Settings for Config {
+    fn presets() -> &'static [Preset] {
+        &[Preset::Paper]
+    }
+
+    fn of(_: Preset) -> Self {
         Self {
             longest: 10,
             representation: Representation::Hybrid,
             length_width: 25,
             negatives: 100,
             dropout: 0.1,
-            output: Output::Nested,
+            output: Nesting::Nested,
         }
+    }
+
+    fn check(&self) -> Result<()> {
+        at_least_one("longest", self.longest)?;
+        at_least_one("length_width", self.length_width)?;
+        below_one("dropout", self.dropout)
     }
 }

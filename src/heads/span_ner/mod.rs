@@ -7,29 +7,29 @@
 //! * **pooling**: `[max(e_start..e_end); e₀; W]`
 //! * **hybrid** (default): `[e_start; e_end; max(e_start..e_end); e₀; W]`
 //!
-//! Training sees the gold spans and at most 100 random others of each sentence; the loss is the cross-entropy, mean
-//! over all spans of the batch. Prediction scores all spans. There the linear layer is taken apart: `e_start` and
-//! `e_end` are projected once per word instead of once per span, so nothing larger than [spans, width] exists, and
-//! that one length at a time.
+//! Training uses the gold spans and at most 100 random other spans of each sentence; the loss is the cross-entropy, mean
+//! over all spans of the batch. Prediction scores all spans. There the linear layer is split by its inputs: `e_start` and
+//! `e_end` are projected once per word instead of once per span, so that no tensor is larger than [spans, width], and
+//! spans are processed one length at a time.
 //!
-//! The paper's corpora are flat, and it drops overlapping spans, the most probable winning: `output = "flat"`. Our
-//! default keeps them, so that nested entities are found. The authors released no program.
+//! The paper's corpora are flat: it keeps only the most probable of overlapping spans (`output = "flat"`). Our default
+//! keeps all of them, so that nested entities are found. The authors released no program.
 
 mod config;
 mod decode;
 mod network;
 mod target;
 
-pub use config::{Config, Output, Representation};
+pub use config::{Config, Nesting, Representation};
 pub use decode::greedy;
 pub use network::SpanNer;
 pub use target::Gold;
 
 use burn::tensor::Device;
 
-use super::{Head, Losses, at_least_one, probability};
+use super::{Head, Losses, Suggestion};
+use crate::data::stats::Stats;
 use crate::encoder::WordStates;
-use crate::error::Result;
 use crate::nn::loss::cross_entropy;
 use crate::text::{Labels, Mention, Sentence};
 
@@ -41,18 +41,12 @@ impl Head for SpanNer {
         "span_ner".into()
     }
 
-    fn check(config: &Config) -> Result<()> {
-        at_least_one("longest", config.longest)?;
-        at_least_one("length_width", config.length_width)?;
-        probability("dropout", config.dropout)
-    }
-
     fn init(config: &Config, width: usize, labels: &Labels, device: &Device) -> Self {
         SpanNer::new(config, width, labels, device)
     }
 
     fn nested(&self) -> bool {
-        self.output == Output::Nested
+        self.output == Nesting::Nested
     }
 
     fn gold(config: &Config, labels: &Labels, sentences: &[&Sentence], seed: u64) -> Gold {
@@ -66,5 +60,24 @@ impl Head for SpanNer {
 
     fn decode(&self, states: &WordStates) -> Vec<Vec<Mention>> {
         decode::decode(self, states)
+    }
+
+    /// The shortest limit on the length of spans that covers nearly all entities.
+    fn suggest(corpus: &Stats) -> Vec<Suggestion> {
+        let mut covered = 0;
+        for (words, count) in &corpus.lengths {
+            covered += count;
+            let percent = 100.0 * covered as f64 / corpus.entities.max(1) as f64;
+            if percent >= 99.0 || *words == corpus.longest_entity() {
+                return vec![Suggestion {
+                    setting: "longest".into(),
+                    value: (*words).into(),
+                    reason: format!(
+                        "Longer entities cannot be found: this limit covers {percent:.2} % of them."
+                    ),
+                }];
+            }
+        }
+        Vec::new()
     }
 }

@@ -1,21 +1,21 @@
-//! Layers of SpanNER.
+//! The layers of SpanNER.
 
 use burn::module::Module;
 use burn::nn::{Dropout, DropoutConfig, Embedding, EmbeddingConfig, Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 
-use super::config::{Config, Output, Representation};
+use super::config::{Config, Nesting, Representation};
 use crate::encoder::WordStates;
 use crate::nn::rows::select_rows;
 use crate::nn::spans::{BatchSpan, max_pool};
 use crate::text::Labels;
 
-/// The span head.
+/// The span head: a linear classifier over the representation of each span.
 #[derive(Module, Debug)]
 pub struct SpanNer {
-    /// Span representation to class scores; class 0 is none.
+    /// From span representations to class scores; class 0 is none.
     pub classifier: Linear,
-    /// One row for each length, row 0 unused.
+    /// One row per length in words; row 0 is unused.
     pub length_embedding: Embedding,
     dropout: Dropout,
     #[module(skip)]
@@ -23,7 +23,7 @@ pub struct SpanNer {
     #[module(skip)]
     pub(super) longest: usize,
     #[module(skip)]
-    pub(super) output: Output,
+    pub(super) output: Nesting,
     #[module(skip)]
     pub(super) labels: Labels,
 }
@@ -55,20 +55,20 @@ impl SpanNer {
         self.representation != Representation::Boundary
     }
 
-    /// Class scores of chosen spans: [spans, classes].
+    /// Class scores of given spans: [spans, classes].
     pub fn scores(&self, states: &WordStates, spans: &[BatchSpan]) -> Tensor<2> {
         let [batch, words, width] = states.words.dims();
         let all = states.words.clone().reshape([batch * words, width]);
         let mut parts = Vec::new();
         if self.uses_borders() {
             for last in [false, true] {
-                let places: Vec<usize> = spans
+                let rows: Vec<usize> = spans
                     .iter()
                     .map(|span| {
                         span.sentence * words + if last { span.end - 1 } else { span.start }
                     })
                     .collect();
-                parts.push(select_rows(all.clone(), places));
+                parts.push(select_rows(all.clone(), rows));
             }
         }
         if self.uses_pooling() {
@@ -82,8 +82,9 @@ impl SpanNer {
             .forward(self.dropout.forward(Tensor::cat(parts, 1)))
     }
 
-    /// Class scores of all spans of 1, 2, ... ε words: [batch, words − length + 1, classes] for each length that
-    /// the batch has. Words are projected once, and maxima of one length come from those of the length before.
+    /// Class scores of all spans of 1, 2, ... ε words: [batch, words − length + 1, classes] for each length up to the
+    /// longest sentence. Words are projected once, and the maxima of one length are computed from those of the length
+    /// before.
     pub fn all_scores(&self, states: &WordStates) -> Vec<Tensor<3>> {
         let [batch, words, width] = states.words.dims();
         let weight = self.classifier.weight.val(); // [features, classes]

@@ -1,4 +1,4 @@
-//! Gold entities to labelled spans, with random negatives.
+//! From gold entities to labelled spans, with random negatives.
 
 use std::collections::BTreeMap;
 
@@ -6,21 +6,21 @@ use rand::SeedableRng;
 use rand::seq::index::sample;
 use rand_chacha::ChaCha8Rng;
 
-use super::config::{Config, Output};
+use super::config::{Config, Nesting};
 use crate::nn::spans::{BatchSpan, all_spans};
 use crate::text::{Labels, Sentence, outermost};
 
 /// The spans a batch is trained on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gold {
-    /// Which spans.
+    /// The spans.
     pub spans: Vec<BatchSpan>,
-    /// The class of each: 0 is none, 1 + k is type k.
+    /// The class of each span: 0 is none, 1 + k is type k.
     pub classes: Vec<i32>,
 }
 
 impl Gold {
-    /// The gold spans of at most ε words, and random others.
+    /// The gold spans of at most ε words, and random other spans.
     pub fn new(config: &Config, labels: &Labels, sentences: &[&Sentence], seed: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut gold = Self {
@@ -54,15 +54,15 @@ impl Gold {
     }
 }
 
-/// Class of each gold span within reach; where two types share a span, the alphabetically first.
+/// The class of each gold span of at most ε words; if a span has two types, the alphabetically first.
 fn entities(
     config: &Config,
     labels: &Labels,
     sentence: &Sentence,
 ) -> BTreeMap<(usize, usize), i32> {
     let all = match config.output {
-        Output::Nested => sentence.entities.clone(),
-        Output::Flat => outermost(&sentence.entities),
+        Nesting::Nested => sentence.entities.clone(),
+        Nesting::Flat => outermost(&sentence.entities),
     };
     let mut entities = BTreeMap::new();
     for entity in &all {
@@ -82,17 +82,18 @@ fn entities(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::heads::settings::{Preset, Settings};
     use crate::text::Entity;
 
     #[test]
-    fn negatives_are_others_each_once_and_repeat_with_the_seed() {
+    fn negatives_are_distinct_and_follow_from_the_seed() {
         let mut sentence = Sentence::from_words((0..30).map(|word| word.to_string()));
         sentence.entities = vec![
             Entity::new(2, 4, "B"),
             Entity::new(2, 4, "A"),
             Entity::new(0, 20, "A"), // out of reach
         ];
-        let config = Config::default();
+        let config = Config::of(Preset::Paper);
         let labels = Labels::new(["A", "B"]);
         let gold = Gold::new(&config, &labels, &[&sentence], 5);
         assert_eq!(gold, Gold::new(&config, &labels, &[&sentence], 5));

@@ -1,26 +1,27 @@
-//! Whose a run's folder is: a fresh run's, or that run's which is gone on with.
+//! Decides who owns a run folder: a new run, or the one being resumed.
 
-use super::checkpoints::{Checkpoints, RunState};
-use super::launch::Launch;
+use super::checkpoints::Checkpoints;
+use super::run::TrainOptions;
+use super::state::RunState;
 use crate::error::{Error, Result};
 use crate::files::write_atomic;
 use crate::recipe::Recipe;
 
-/// A folder with a run in it is only entered to go on with that run.
-pub(super) fn refuse_taken(launch: &Launch) -> Result<()> {
-    if launch.resume || !launch.out.join("recipe.toml").is_file() {
+/// Fails when the folder holds a run that is not being resumed.
+pub(super) fn refuse_other_run(options: &TrainOptions) -> Result<()> {
+    if options.resume || !options.out.join("recipe.toml").is_file() {
         return Ok(());
     }
     Err(Error::model_folder(
-        &launch.out,
-        "this folder already holds a run; add --resume to go on with it, or give another --out",
+        &options.out,
+        "this folder already holds a run; add --resume to continue it, or give another --out",
     ))
 }
 
-/// Claims the folder: a fresh start, or the state to go on from.
-pub(super) fn enter(launch: &Launch, recipe: &Recipe) -> Result<Option<RunState>> {
-    refuse_taken(launch)?;
-    let path = launch.out.join("recipe.toml");
+/// Takes the folder: writes the recipe of a new run, or returns the state to resume from.
+pub(super) fn enter(options: &TrainOptions, recipe: &Recipe) -> Result<Option<RunState>> {
+    refuse_other_run(options)?;
+    let path = options.out.join("recipe.toml");
     let text = recipe.to_toml()?;
     if !path.is_file() {
         write_atomic(&path, text.as_bytes())?;
@@ -32,12 +33,12 @@ pub(super) fn enter(launch: &Launch, recipe: &Recipe) -> Result<Option<RunState>
             &path,
             format!(
                 "the recipe differs from the one this run was started with ({}); resume with the same recipe and \
-                 --set, or start anew with another --out",
+                 --set, or start a new run with another --out",
                 difference(&before.to_toml()?, &text)
             ),
         ));
     }
-    let state = Checkpoints::open(&launch.out)?.newest()?;
+    let state = Checkpoints::open(&options.out)?.newest()?;
     if state.is_none() {
         tracing::warn!("no checkpoint to resume from yet: starting from the beginning");
     }

@@ -1,51 +1,49 @@
-//! Word vectors in the GloVe text format: a word, then its numbers, on a line. A first line with the number of words
-//! and of numbers, as word2vec writes it, is passed over.
+//! Word vectors in the GloVe text format: on each line a word and the values of its vector, separated by spaces. A first
+//! line with the number of words and the width, as in word2vec's text format, is skipped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
+use super::load;
 use crate::error::{Error, Result};
 
-/// The file of vectors inside a folder of its own.
+/// Name of the file in a folder of word vectors.
 const FILE: &str = "vectors.txt";
 
-/// Vectors of chosen words.
+/// Word vectors of the words of a corpus.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Vectors {
+pub struct WordVectors {
     /// The words, in alphabetical order.
     pub words: Vec<String>,
-    /// Numbers of each vector.
+    /// Width of each vector.
     pub width: usize,
-    /// The vectors, one after the other.
+    /// The vectors, one after the other: `[words · width]`.
     pub values: Vec<f32>,
 }
 
-/// The file of word vectors: a path to it or to its folder, or a name whose last part is looked up in
+/// Finds a file of word vectors: a path to it or to its folder, or a name whose last part is a folder or file in one of
 /// `NERZOO_ENCODERS`.
 pub fn find(name: &str) -> Result<PathBuf> {
-    let path = PathBuf::from(name);
-    let last = name.trim_end_matches('/').rsplit('/').next();
-    let roots = std::env::var_os("NERZOO_ENCODERS").unwrap_or_default();
-    let looked_up = std::env::split_paths(&roots).map(|root| root.join(last.unwrap_or(name)));
-    std::iter::once(path.clone())
-        .chain(looked_up)
-        .flat_map(|place| [place.join(FILE), place])
+    load::candidates(name)
+        .into_iter()
+        .flat_map(|path| [path.join(FILE), path])
         .find(|file| file.is_file())
         .ok_or_else(|| {
             Error::encoder(
-                path,
+                name,
                 format!(
-                    "no such word vectors: give a file in the GloVe text format or a folder with a {FILE}, or set \
-                     NERZOO_ENCODERS to where that folder is, or leave encoder.features.word_vectors out"
+                    "there are no such word vectors; set encoder.features.word_vectors to a file in the GloVe text format \
+                     or to a folder with a {FILE}, or NERZOO_ENCODERS to the folder that contains it, or leave \
+                     encoder.features.word_vectors out"
                 ),
             )
         })
 }
 
-/// Reads the vectors of the words that are wanted; of a word that stands there twice the first counts.
-pub fn read(path: &Path, wanted: &BTreeSet<String>) -> Result<Vectors> {
+/// Reads the vectors of the words in `wanted`. If a word occurs twice in the file, its first vector is used.
+pub fn read(path: &Path, wanted: &BTreeSet<String>) -> Result<WordVectors> {
     let file = File::open(path).map_err(|source| Error::io(path, source))?;
     let mut reader = BufReader::with_capacity(1 << 20, file);
     let mut width = None;
@@ -58,25 +56,27 @@ pub fn read(path: &Path, wanted: &BTreeSet<String>) -> Result<Vectors> {
             break;
         }
         let fail = |problem: &str| {
-            let place = format!("{}:{number}", path.display());
-            Err(Error::encoder(place, problem))
+            let line = format!("{}:{number}", path.display());
+            Err(Error::encoder(line, problem))
         };
-        // A word that is not UTF-8 is none of those wanted.
+        // A line that is not UTF-8 is skipped: no wanted word is on it.
         let text = std::str::from_utf8(&line).unwrap_or_default().trim_end();
-        let Some((word, numbers)) = text.split_once(' ') else {
+        let Some((word, values)) = text.split_once(' ') else {
             continue;
         };
-        let header = number == 1 && !numbers.contains(' ') && word.parse::<usize>().is_ok();
+        let header = number == 1 && !values.contains(' ') && word.parse::<usize>().is_ok();
         if header || (width.is_some() && (!wanted.contains(word) || found.contains_key(word))) {
             continue;
         }
         let values: std::result::Result<Vec<f32>, _> =
-            numbers.split_ascii_whitespace().map(str::parse).collect();
+            values.split_ascii_whitespace().map(str::parse).collect();
         let Ok(values) = values else {
-            return fail("not a word and its numbers; only the GloVe text format is read");
+            return fail(
+                "expected a word and the values of its vector; only the GloVe text format is supported",
+            );
         };
         if *width.get_or_insert(values.len()) != values.len() {
-            return fail("this vector has more or fewer numbers than the first");
+            return fail("this vector has another width than the first one");
         }
         if wanted.contains(word) {
             found.insert(word.to_string(), values);
@@ -85,11 +85,11 @@ pub fn read(path: &Path, wanted: &BTreeSet<String>) -> Result<Vectors> {
     if found.is_empty() {
         return Err(Error::encoder(
             path,
-            "none of the training words has a vector here; is it the text format, and the right language?"
-                .to_string(),
+            "none of the training words has a vector in this file; check that it is in the GloVe text format and in the \
+             language of the corpus",
         ));
     }
-    Ok(Vectors {
+    Ok(WordVectors {
         width: width.unwrap_or(0),
         values: found.values().flatten().copied().collect(),
         words: found.into_keys().collect(),
@@ -100,7 +100,7 @@ pub fn read(path: &Path, wanted: &BTreeSet<String>) -> Result<Vectors> {
 mod tests {
     use super::*;
 
-    fn from(text: &[u8]) -> Result<Vectors> {
+    fn from(text: &[u8]) -> Result<WordVectors> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(FILE);
         std::fs::write(&path, text).unwrap();
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn wanted_words_are_read_from_either_text_format() {
-        let expected = Vectors {
+        let expected = WordVectors {
             words: vec!["a".into(), "b".into()],
             width: 2,
             values: vec![3.0, -4.5, 1.0, 2e-1],
@@ -122,14 +122,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_vectors_is_explained() {
-        for (text, said) in [
+    fn malformed_files_are_explained() {
+        for (text, expected) in [
             (b"b 1 2\na 3\n".as_slice(), "vectors.txt:2"),
             (b"b 1 x\n", "GloVe text format"),
             (b"\x00\x01\x02", "none of the training words"),
         ] {
             let problem = from(text).unwrap_err().to_string();
-            assert!(problem.contains(said), "{problem}");
+            assert!(problem.contains(expected), "{problem}");
         }
         let problem = find("no/such/vectors").unwrap_err().to_string();
         assert!(problem.contains("NERZOO_ENCODERS"), "{problem}");

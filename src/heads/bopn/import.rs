@@ -1,13 +1,13 @@
-//! The authors' BOPN.
+//! Weights of the authors' BOPN.
 
-use super::{Imported, Layout, Numbers, problem};
 use crate::error::Result;
+use crate::heads::import::{Arrays, Imported, Layout, Rename};
 
-/// The prefix of the encoder in the authors' BOPN.
+/// The prefix of the encoder's parameters.
 const ENCODER: &str = "bert_encoder.bert.";
 
-/// The authors' BOPN: their names, ours, and the layout. The BiLSTM's gates are put together apart from these.
-pub const BOPN: &[(&str, &str, Layout)] = &[
+/// The head's parameters except those of the BiLSTM, which are rearranged.
+pub const PARAMETERS: &[Rename] = &[
     ("bert_encoder.prompt", "types", Layout::Same),
     (
         "w2w.gamma_dense.weight",
@@ -112,18 +112,16 @@ pub const BOPN: &[(&str, &str, Layout)] = &[
     ),
 ];
 
-/// Weights of the authors' BOPN, held in memory as safetensors. A model without the convolutions is fine; a name that
-/// is not known is an error.
-pub fn bopn(bytes: &[u8]) -> Result<Imported> {
-    let mut given = Numbers::read(bytes)?;
+/// Imports weights of the authors' BOPN. The convolutions may be missing; an unknown name is an error.
+pub(super) fn import(weights: &[u8]) -> Result<Imported> {
+    let mut given = Arrays::read(weights)?;
     let encoder = given.split(ENCODER);
-    let mut head = given.renamed(BOPN);
-    given.bilstm("bert_encoder.lstm.", 0, "lstm.", &mut head)?;
-    match given.0.keys().next() {
-        Some(name) => Err(problem(format!("{name} is no parameter of BOPN"))),
-        None => Ok(Imported {
-            encoder: encoder.write()?,
-            head: head.write()?,
-        }),
-    }
+    let mut head = given.renamed(PARAMETERS);
+    given.move_bilstm("bert_encoder.lstm.", 0, "lstm.", &mut head)?;
+    given.expect_empty("BOPN")?;
+    Ok(Imported {
+        encoder: encoder.write()?,
+        head: head.write()?,
+        features: None,
+    })
 }

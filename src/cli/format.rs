@@ -1,13 +1,13 @@
-//! How a command reads corpus files.
+//! Options of all commands that read corpus files.
 
 use clap::Args;
 
 use crate::data::{Format, Options, TagScheme};
 
-/// How to read files; what is not given is recognised.
+/// How to read corpus files; what is not given is detected.
 #[derive(Debug, Args)]
-pub struct Reading {
-    /// The files' format, when it is not recognised: columns, tokens_jsonl, text_jsonl, spert, w2ner, brat or text.
+pub struct FormatArgs {
+    /// The files' format, if it is not detected: columns, tokens_jsonl, text_jsonl, spert, w2ner, brat or text.
     #[arg(long)]
     pub format: Option<Format>,
     /// Column files: the word's column, from 0.
@@ -24,14 +24,14 @@ pub struct Reading {
     scheme: Option<TagScheme>,
 }
 
-impl Reading {
-    /// Whether something was said that only column files have.
-    pub fn of_columns(&self) -> bool {
+impl FormatArgs {
+    /// True when an option for column files is given.
+    pub fn has_column_options(&self) -> bool {
         let columns = self.word_column.is_some() || self.pos_column.is_some();
         columns || !self.tag_column.is_empty() || self.scheme.is_some()
     }
 
-    /// The same for the readers.
+    /// The options as the readers take them.
     pub fn options(&self) -> Options {
         Options {
             format: self.format,

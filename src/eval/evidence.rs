@@ -1,19 +1,21 @@
-//! Scores of each kind of a model's evidence by itself: BOPN's table 5.
+//! Strict counts of one source of a model's evidence by itself, as in table 5 of BOPN's paper.
 
 use super::Counts;
-use crate::heads::Reading;
-use crate::text::{Entity, Sentence};
+use crate::heads::Evidence;
+use crate::text::{Entity, Sentence, outermost};
 
-/// The counts of a reading over the entities that its evidence can reach.
-pub fn counts(reading: &Reading, sentences: &[Sentence]) -> Counts {
+/// Counts over the entities for which the evidence can exist; only the outermost ones if its mentions cannot nest.
+pub fn counts(evidence: &Evidence, sentences: &[Sentence]) -> Counts {
     sentences
         .iter()
-        .zip(&reading.mentions)
+        .zip(&evidence.mentions)
         .map(|(sentence, found)| {
-            let reachable: Vec<Entity> = (sentence.entities.iter())
-                .filter(|entity| reading.reaches(entity.span, sentence.len()))
-                .cloned()
-                .collect();
+            let mut reachable = if evidence.nested {
+                sentence.entities.clone()
+            } else {
+                outermost(&sentence.entities)
+            };
+            reachable.retain(|entity| evidence.reaches(entity.span, sentence.len()));
             let found: Vec<Entity> = found.iter().map(|mention| mention.entity.clone()).collect();
             Counts::of(&reachable, &found)
         })
@@ -33,17 +35,18 @@ mod tests {
             Entity::new(1, 3, "A"),
             Entity::new(3, 4, "B"), // ends it
         ];
-        let of = |apart| {
+        let of = |offset| {
             let mention = Mention {
                 entity: Entity::new(1, 3, "A"),
                 score: 1.0,
             };
-            let reading = Reading {
+            let evidence = Evidence {
                 name: String::new(),
-                apart,
+                nested: true,
+                offset,
                 mentions: vec![vec![mention]],
             };
-            counts(&reading, std::slice::from_ref(&sentence))
+            counts(&evidence, std::slice::from_ref(&sentence))
         };
         assert_eq!(of([0, 0]).gold, 3);
         assert_eq!(of([-1, 0]).gold, 2); // not (0, 2)

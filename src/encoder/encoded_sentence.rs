@@ -1,20 +1,20 @@
-//! A sentence as word pieces, with the words around it.
+//! A sentence as word pieces, with the words of its neighbours.
 
 use std::sync::Arc;
 
-/// The pieces of a word.
+/// Piece ids of a word, shared by all its occurrences.
 pub type WordPieces = Arc<[u32]>;
 
-/// A sentence as pieces, without special ones.
+/// The word pieces of a sentence, without special pieces such as \[CLS\].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EncodedSentence {
-    /// The pieces of all words in a row.
+    /// Piece ids of all words, one word after the other.
     pub ids: Vec<u32>,
-    /// Where each word's pieces start in `ids`, and at the end their number.
+    /// Index in `ids` of each word's first piece, then the length of `ids`: `[words + 1]`.
     pub starts: Vec<usize>,
-    /// Pieces of the words before the sentence, when its neighbours are read with it.
+    /// Pieces of the words before the sentence; empty if the encoder reads no context.
     pub left: Vec<WordPieces>,
-    /// And of those after it.
+    /// Pieces of the words after the sentence; empty if the encoder reads no context.
     pub right: Vec<WordPieces>,
 }
 
@@ -32,15 +32,14 @@ impl EncodedSentence {
             .collect()
     }
 
-    /// Number of pieces, neighbours included.
+    /// Number of pieces, those of the neighbours' words included.
     pub fn pieces(&self) -> usize {
-        let neighbours = self.left.iter().chain(&self.right);
-        self.ids.len() + neighbours.map(|word| word.len()).sum::<usize>()
+        self.ids.len() + count(&self.left) + count(&self.right)
     }
 
-    /// The words of the neighbours that `room` pieces can hold: the outermost go first, on the side that has more.
+    /// The words before and after the sentence that fit into `room` pieces. Words farthest from the sentence are left
+    /// out first, always on the side that has more pieces.
     pub fn neighbours(&self, room: usize) -> (&[WordPieces], &[WordPieces]) {
-        let count = |words: &[WordPieces]| words.iter().map(|word| word.len()).sum::<usize>();
         let (mut left, mut right) = (self.left.as_slice(), self.right.as_slice());
         let (mut before, mut after) = (count(left), count(right));
         while before + after > room {
@@ -54,4 +53,9 @@ impl EncodedSentence {
         }
         (left, right)
     }
+}
+
+/// Number of pieces in a list of words.
+fn count(words: &[WordPieces]) -> usize {
+    words.iter().map(|word| word.len()).sum()
 }

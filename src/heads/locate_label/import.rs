@@ -1,13 +1,13 @@
-//! The authors' Locate and Label.
+//! Weights of the authors' Locate and Label.
 
-use super::{Imported, Layout, Numbers, problem};
 use crate::error::Result;
+use crate::heads::import::{Arrays, Imported, Layout, Rename};
 
-/// The prefix of the encoder in the authors' Locate and Label.
+/// The prefix of the encoder's parameters.
 const ENCODER: &str = "bert.";
 
-/// The authors' Locate and Label, its head: their names (and spelling), ours, and the layout.
-pub const LOCATE_LABEL: &[(&str, &str, Layout)] = &[
+/// The head's parameters; the spelling is the authors'.
+pub const PARAMETERS: &[Rename] = &[
     (
         "binary_classfier.0.weight",
         "filter.inner.weight",
@@ -62,9 +62,9 @@ pub const LOCATE_LABEL: &[(&str, &str, Layout)] = &[
     ),
 ];
 
-/// The same for its token representation, which is [`Features`](crate::encoder::features::Features) here. The gates of
-/// its two BiLSTMs are put together apart from these.
-pub const LOCATE_LABEL_FEATURES: &[(&str, &str, Layout)] = &[
+/// Parameters of the token representation, which is [`WordFeatures`](crate::encoder::features::WordFeatures) here, except those
+/// of its two BiLSTMs, which are rearranged.
+pub const FEATURES: &[Rename] = &[
     ("pos_embedding.weight", "pos.weight", Layout::Same),
     ("wordvec_embedding.weight", "word_vectors", Layout::Same),
     (
@@ -80,33 +80,20 @@ pub const LOCATE_LABEL_FEATURES: &[(&str, &str, Layout)] = &[
     ("reduce_dimension.bias", "projection.bias", Layout::Same),
 ];
 
-/// Weights of the authors' Locate and Label, held in memory as safetensors: encoder and head, and the features' weights
-/// as safetensors under our names. Features and stages that the model was trained without may be missing; a name that
-/// is not known is an error.
-pub fn locate_label(bytes: &[u8]) -> Result<(Imported, Vec<u8>)> {
-    let mut given = Numbers::read(bytes)?;
+/// Imports weights of the authors' Locate and Label. Features and stages may be missing; an unknown name is an error.
+pub(super) fn import(weights: &[u8]) -> Result<Imported> {
+    let mut given = Arrays::read(weights)?;
     let encoder = given.split(ENCODER);
-    let head = given.renamed(LOCATE_LABEL);
-    let mut features = given.renamed(LOCATE_LABEL_FEATURES);
+    let head = given.renamed(PARAMETERS);
+    let mut features = given.renamed(FEATURES);
     if given.0.contains_key("char_lstm.weight_ih_l0") {
-        given.bilstm("char_lstm.", 0, "characters.lstm.", &mut features)?;
+        given.move_bilstm("char_lstm.", 0, "characters.lstm.", &mut features)?;
     }
-    for layer in 0.. {
-        if !given.0.contains_key(&format!("lstm.weight_ih_l{layer}")) {
-            break;
-        }
-        given.bilstm("lstm.", layer, &format!("lstm.{layer}."), &mut features)?;
-    }
-    match given.0.keys().next() {
-        Some(name) => Err(problem(format!(
-            "{name} is no parameter of Locate and Label"
-        ))),
-        None => {
-            let imported = Imported {
-                encoder: encoder.write()?,
-                head: head.write()?,
-            };
-            Ok((imported, features.write()?))
-        }
-    }
+    given.move_bilstm_layers(&mut features)?;
+    given.expect_empty("Locate and Label")?;
+    Ok(Imported {
+        encoder: encoder.write()?,
+        head: head.write()?,
+        features: Some(features.write()?),
+    })
 }

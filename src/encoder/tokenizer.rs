@@ -1,36 +1,39 @@
-//! Words to word pieces and back.
+//! Splits words into word pieces with a pretrained tokenizer or one trained on the corpus.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Mutex;
 
-pub use super::encoded::{EncodedSentence, WordPieces};
 use rayon::prelude::*;
 use tokenizers::models::wordpiece::{WordPiece, WordPieceTrainerBuilder};
 use tokenizers::normalizers::bert::BertNormalizer;
 use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
 use tokenizers::{AddedToken, Model, ModelWrapper, Tokenizer, Trainer};
 
+use super::encoded_sentence::{EncodedSentence, WordPieces};
 use crate::error::{Error, Result};
 use crate::text::Sentence;
 
-/// Words remembered with their pieces; past this many they are forgotten and learned anew.
-const REMEMBERED: usize = 1 << 20;
+/// Number of cached words at which the cache is emptied.
+const CACHE_LIMIT: usize = 1 << 20;
 
-/// A tokenizer that turns one word at a time into pieces, and remembers them.
+/// Special pieces of BERT's vocabularies; a trained vocabulary starts with them.
+const SPECIAL_PIECES: [&str; 5] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
+
+/// A tokenizer that splits single words into pieces and caches the result.
 pub struct WordTokenizer {
     tokenizer: Tokenizer,
-    first: u32,
-    last: u32,
-    padding: u32,
-    unknown: u32,
-    /// Byte-level tokenizers mark a word's beginning by the space before it.
+    cls_id: u32,
+    sep_id: u32,
+    padding_id: u32,
+    unknown_id: u32,
+    /// Whether a word needs a space before it: byte-level tokenizers mark the start of a word by one.
     space_before: bool,
-    remembered: Mutex<HashMap<String, WordPieces>>,
+    cache: Mutex<HashMap<String, WordPieces>>,
 }
 
 impl WordTokenizer {
-    /// Reads `tokenizer.json`, or builds a WordPiece tokenizer from `vocab.txt`, of a Hugging Face folder.
+    /// Reads `tokenizer.json` from a Hugging Face folder, or builds a WordPiece tokenizer from its `vocab.txt`.
     pub fn from_folder(folder: &Path) -> Result<Self> {
         let json = folder.join("tokenizer.json");
         if json.is_file() {
@@ -40,7 +43,7 @@ impl WordTokenizer {
         if !vocabulary.is_file() {
             return Err(Error::encoder(
                 folder,
-                "neither tokenizer.json nor vocab.txt is there; copy one of them from the model's page",
+                "this folder has neither tokenizer.json nor vocab.txt; download one of them from the model's page",
             ));
         }
         let lowercase = read_lowercase(folder)?;
@@ -58,8 +61,8 @@ impl WordTokenizer {
         Self::new(tokenizer, path)
     }
 
-    /// Trains a WordPiece vocabulary of at most `size` pieces on the words of a corpus. The same corpus gives
-    /// the same vocabulary on every run.
+    /// Trains a WordPiece vocabulary of at most `size` pieces on the words of a corpus. The result depends on the
+    /// corpus only.
     pub fn train(sentences: &[Sentence], size: usize, lowercase: bool) -> Result<Self> {
         let fail = |problem: tokenizers::Error| {
             Error::Training(format!("cannot train a WordPiece vocabulary: {problem}"))
@@ -71,21 +74,19 @@ impl WordTokenizer {
             .map(|word| normalize(&normalizer, &word.text))
             .collect();
         let alphabet: BTreeSet<char> = normalized.iter().flat_map(|word| word.chars()).collect();
-        // The trainer numbers what it meets in the order of a randomly seeded map. Naming all single characters
-        // beforehand, in order, leaves it nothing to number by chance.
-        let mut seeds: Vec<String> = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-            .map(String::from)
-            .to_vec();
-        seeds.extend(alphabet.iter().map(char::to_string));
-        seeds.extend(alphabet.iter().map(|letter| format!("##{letter}")));
+        // The trainer assigns ids to single characters in the order of a randomly seeded hash map. Listing them all as
+        // special tokens, sorted, makes the ids reproducible.
+        let mut initial: Vec<String> = SPECIAL_PIECES.map(String::from).to_vec();
+        initial.extend(alphabet.iter().map(char::to_string));
+        initial.extend(alphabet.iter().map(|letter| format!("##{letter}")));
         let mut trainer = WordPieceTrainerBuilder::new()
-            .vocab_size(size.max(seeds.len()))
+            .vocab_size(size.max(initial.len()))
             .min_frequency(2)
             .show_progress(false)
             .special_tokens(
-                seeds
+                initial
                     .iter()
-                    .map(|seed| AddedToken::from(seed.clone(), true))
+                    .map(|piece| AddedToken::from(piece.clone(), true))
                     .collect(),
             )
             .build();
@@ -106,7 +107,7 @@ impl WordTokenizer {
     }
 
     fn new(mut tokenizer: Tokenizer, origin: &Path) -> Result<Self> {
-        // Settings for whole texts that a file may carry must not cut or pad single words.
+        // A file may have settings for whole texts; they must not truncate or pad single words.
         tokenizer
             .with_truncation(None)
             .map_err(|problem| Error::encoder(origin, problem.to_string()))?;
@@ -120,47 +121,47 @@ impl WordTokenizer {
                     Error::encoder(origin, format!("the vocabulary has no {what} ({names})"))
                 })
         };
-        let first = find(&["[CLS]", "<s>"], "piece that begins a sentence")?;
-        let last = find(&["[SEP]", "</s>"], "piece that ends a sentence")?;
-        let padding = find(&["[PAD]", "<pad>"], "padding piece")?;
-        let unknown = find(&["[UNK]", "<unk>"], "unknown piece")?;
+        let cls_id = find(&["[CLS]", "<s>"], "start-of-sentence piece")?;
+        let sep_id = find(&["[SEP]", "</s>"], "end-of-sentence piece")?;
+        let padding_id = find(&["[PAD]", "<pad>"], "padding piece")?;
+        let unknown_id = find(&["[UNK]", "<unk>"], "unknown piece")?;
         let space_before = tokenizer
             .get_pre_tokenizer()
             .and_then(|pre_tokenizer| serde_json::to_string(pre_tokenizer).ok())
             .is_some_and(|json| json.contains("ByteLevel"));
         Ok(Self {
             tokenizer,
-            first,
-            last,
-            padding,
-            unknown,
+            cls_id,
+            sep_id,
+            padding_id,
+            unknown_id,
             space_before,
-            remembered: Mutex::default(),
+            cache: Mutex::default(),
         })
     }
 
-    /// The piece before every sentence, such as \[CLS\].
-    pub fn first(&self) -> u32 {
-        self.first
+    /// Id of the piece before every sentence: \[CLS\] or `<s>`.
+    pub fn cls_id(&self) -> u32 {
+        self.cls_id
     }
 
-    /// The piece after every sentence, such as \[SEP\].
-    pub fn last(&self) -> u32 {
-        self.last
+    /// Id of the piece after every sentence: \[SEP\] or `</s>`.
+    pub fn sep_id(&self) -> u32 {
+        self.sep_id
     }
 
-    /// The padding piece.
-    pub fn padding(&self) -> u32 {
-        self.padding
+    /// Id of the padding piece.
+    pub fn padding_id(&self) -> u32 {
+        self.padding_id
     }
 
-    /// Number of pieces known.
-    pub fn vocabulary(&self) -> usize {
+    /// Number of pieces in the vocabulary.
+    pub fn vocabulary_size(&self) -> usize {
         self.tokenizer.get_vocab_size(true)
     }
 
-    /// The piece with this number.
-    pub fn name(&self, id: u32) -> Option<String> {
+    /// Text of the piece with this id.
+    pub fn piece(&self, id: u32) -> Option<String> {
         self.tokenizer.id_to_token(id)
     }
 
@@ -171,64 +172,53 @@ impl WordTokenizer {
             .map_err(|problem| Error::encoder(path, problem.to_string()))
     }
 
-    /// Pieces of every sentence, in order. Each distinct word is tokenized once, on all cores.
+    /// Splits the words of sentences into pieces. Each distinct word is tokenized once, on all cores.
     pub fn encode(&self, sentences: &[Sentence]) -> Vec<EncodedSentence> {
         self.encode_with(sentences, false)
     }
 
-    /// The same, with the words of the sentences' neighbours when these are to be read.
-    pub fn encode_with(&self, sentences: &[Sentence], neighbours: bool) -> Vec<EncodedSentence> {
-        let mut known = self
-            .remembered
-            .lock()
-            .unwrap_or_else(|lock| lock.into_inner());
-        let others = sentences
+    /// Like [`encode`](Self::encode); with `has_context` the words of neighbouring sentences are split, too.
+    pub fn encode_with(&self, sentences: &[Sentence], has_context: bool) -> Vec<EncodedSentence> {
+        let mut cache = self.cache.lock().unwrap_or_else(|lock| lock.into_inner());
+        self.fill_cache(&mut cache, sentences, has_context);
+        let encoded = sentences
             .iter()
-            .filter(|_| neighbours)
+            .map(|sentence| encode_sentence(&cache, sentence, has_context))
+            .collect();
+        if cache.len() > CACHE_LIMIT {
+            cache.clear();
+        }
+        encoded
+    }
+
+    /// Tokenizes the words that are not in the cache.
+    fn fill_cache(
+        &self,
+        cache: &mut HashMap<String, WordPieces>,
+        sentences: &[Sentence],
+        has_context: bool,
+    ) {
+        let context = sentences
+            .iter()
+            .filter(|_| has_context)
             .flat_map(|sentence| sentence.left.iter().chain(&sentence.right));
         let unseen: BTreeSet<&str> = sentences
             .iter()
             .flat_map(|sentence| &sentence.words)
             .map(|word| word.text.as_str())
-            .chain(others.map(String::as_str))
-            .filter(|word| !known.contains_key(*word))
+            .chain(context.map(String::as_str))
+            .filter(|word| !cache.contains_key(*word))
             .collect();
         let unseen: Vec<&str> = unseen.into_iter().collect();
-        let fresh: Vec<(String, WordPieces)> = unseen
+        let tokenized: Vec<(String, WordPieces)> = unseen
             .par_iter()
-            .map(|word| (word.to_string(), self.pieces(word).into()))
+            .map(|word| (word.to_string(), self.split(word).into()))
             .collect();
-        known.extend(fresh);
-        let encoded = sentences
-            .iter()
-            .map(|sentence| {
-                let mut encoded = EncodedSentence {
-                    ids: Vec::with_capacity(2 * sentence.len()),
-                    starts: Vec::with_capacity(sentence.len() + 1),
-                    left: Vec::new(),
-                    right: Vec::new(),
-                };
-                if neighbours {
-                    let pieces = |word: &String| known[word].clone();
-                    encoded.left = sentence.left.iter().map(pieces).collect();
-                    encoded.right = sentence.right.iter().map(pieces).collect();
-                }
-                for word in &sentence.words {
-                    encoded.starts.push(encoded.ids.len());
-                    encoded.ids.extend_from_slice(&known[&word.text]);
-                }
-                encoded.starts.push(encoded.ids.len());
-                encoded
-            })
-            .collect();
-        if known.len() > REMEMBERED {
-            known.clear();
-        }
-        encoded
+        cache.extend(tokenized);
     }
 
-    /// Pieces of one word. A word that the tokenizer normalises away keeps its place as an unknown piece.
-    fn pieces(&self, word: &str) -> Vec<u32> {
+    /// Piece ids of a word. A word of which the tokenizer's normaliser leaves nothing is one unknown piece.
+    fn split(&self, word: &str) -> Vec<u32> {
         let encoding = if self.space_before {
             self.tokenizer.encode_fast(format!(" {word}"), false)
         } else {
@@ -236,14 +226,39 @@ impl WordTokenizer {
         };
         match encoding {
             Ok(encoding) if !encoding.get_ids().is_empty() => encoding.get_ids().to_vec(),
-            _ => vec![self.unknown],
+            _ => vec![self.unknown_id],
         }
     }
 }
 
+/// The pieces of a sentence, all of whose words are in the cache.
+fn encode_sentence(
+    cache: &HashMap<String, WordPieces>,
+    sentence: &Sentence,
+    has_context: bool,
+) -> EncodedSentence {
+    let mut encoded = EncodedSentence {
+        ids: Vec::with_capacity(2 * sentence.len()),
+        starts: Vec::with_capacity(sentence.len() + 1),
+        left: Vec::new(),
+        right: Vec::new(),
+    };
+    if has_context {
+        let pieces = |word: &String| cache[word].clone();
+        encoded.left = sentence.left.iter().map(pieces).collect();
+        encoded.right = sentence.right.iter().map(pieces).collect();
+    }
+    for word in &sentence.words {
+        encoded.starts.push(encoded.ids.len());
+        encoded.ids.extend_from_slice(&cache[&word.text]);
+    }
+    encoded.starts.push(encoded.ids.len());
+    encoded
+}
+
 impl std::fmt::Debug for WordTokenizer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "WordTokenizer({})", self.vocabulary())
+        write!(f, "WordTokenizer({} pieces)", self.vocabulary_size())
     }
 }
 
@@ -261,7 +276,7 @@ fn normalize(normalizer: &BertNormalizer, word: &str) -> String {
 }
 
 fn bert_tokenizer(model: WordPiece, lowercase: bool) -> Tokenizer {
-    let specials: Vec<AddedToken> = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    let specials: Vec<AddedToken> = SPECIAL_PIECES
         .into_iter()
         .filter(|name| model.token_to_id(name).is_some())
         .map(|name| AddedToken::from(name, true))
@@ -273,7 +288,7 @@ fn bert_tokenizer(model: WordPiece, lowercase: bool) -> Tokenizer {
     tokenizer
 }
 
-/// Whether a folder's `tokenizer_config.json` asks for lower case; BERT's default is yes.
+/// Whether words are lower-cased according to a folder's `tokenizer_config.json`; BERT's default is yes.
 fn read_lowercase(folder: &Path) -> Result<bool> {
     let path = folder.join("tokenizer_config.json");
     let Ok(text) = std::fs::read_to_string(&path) else {
@@ -298,9 +313,9 @@ mod tests {
     #[test]
     fn training_is_reproducible() {
         let vocabulary = || {
-            let pieces = WordTokenizer::train(&corpus(), 80, true).unwrap();
-            (0..pieces.vocabulary() as u32)
-                .map(|id| pieces.name(id).unwrap())
+            let tokenizer = WordTokenizer::train(&corpus(), 80, true).unwrap();
+            (0..tokenizer.vocabulary_size() as u32)
+                .map(|id| tokenizer.piece(id).unwrap())
                 .collect::<Vec<_>>()
         };
         let first = vocabulary();
@@ -311,22 +326,22 @@ mod tests {
     }
 
     #[test]
-    fn words_without_pieces_keep_their_place() {
-        let pieces = WordTokenizer::train(&corpus(), 80, true).unwrap();
-        let encoded = pieces.encode(&corpus());
+    fn words_without_pieces_become_one_unknown_piece() {
+        let tokenizer = WordTokenizer::train(&corpus(), 80, true).unwrap();
+        let encoded = tokenizer.encode(&corpus());
         assert_eq!(encoded[1].words(), 6);
         assert!(encoded[1].counts().iter().all(|count| *count > 0));
-        let at = encoded[1].starts[3];
-        assert_eq!(encoded[1].ids[at], pieces.unknown);
+        let start = encoded[1].starts[3];
+        assert_eq!(encoded[1].ids[start], tokenizer.unknown_id);
     }
 
     #[test]
     fn a_saved_tokenizer_gives_the_same_pieces() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tokenizer.json");
-        let pieces = WordTokenizer::train(&corpus(), 80, true).unwrap();
-        pieces.save(&path).unwrap();
+        let tokenizer = WordTokenizer::train(&corpus(), 80, true).unwrap();
+        tokenizer.save(&path).unwrap();
         let again = WordTokenizer::from_file(&path).unwrap();
-        assert_eq!(pieces.encode(&corpus()), again.encode(&corpus()));
+        assert_eq!(tokenizer.encode(&corpus()), again.encode(&corpus()));
     }
 }

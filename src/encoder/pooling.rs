@@ -1,0 +1,90 @@
+//! From the states of pieces to the states of words.
+
+use burn::tensor::Tensor;
+use serde::{Deserialize, Serialize};
+
+use super::batching::PieceBatch;
+use super::transformer::PieceStates;
+use crate::nn::rows::select_rows;
+
+/// How the states of a word's pieces become the word's state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pooling {
+    /// State of the first piece.
+    First,
+    /// Mean over the pieces.
+    Mean,
+    /// Element-wise maximum over the pieces.
+    #[default]
+    Max,
+}
+
+/// Which layers of the transformer a piece's state is taken from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LayerPooling {
+    /// The last layer.
+    #[default]
+    Last,
+    /// The mean of the last four layers.
+    MeanOfLastFour,
+}
+
+impl LayerPooling {
+    /// Number of layers that are averaged, counted from the last.
+    pub(super) fn count(self) -> usize {
+        match self {
+            Self::Last => 1,
+            Self::MeanOfLastFour => 4,
+        }
+    }
+}
+
+impl Pooling {
+    /// Pools the states of each word's pieces.
+    ///
+    /// Most words have one piece, whose state is selected. Words of several pieces are pooled together, appended to the
+    /// states of the pieces, and selected from there.
+    ///
+    /// # Shapes
+    /// - output: `[batch · words, width]`
+    pub(super) fn pool(self, pieces: &PieceStates, batch: &PieceBatch) -> Tensor<2> {
+        let states = pieces.states.clone();
+        let first: Vec<usize> = (batch.first_piece.iter())
+            .map(|index| pieces.index(*index))
+            .collect();
+        let longest = batch.piece_count.iter().copied().max().unwrap_or(1);
+        if self == Self::First || longest == 1 {
+            return select_rows(states, first);
+        }
+        let [total, width] = states.dims();
+        let mut split = Vec::new(); // rows of all pieces of split words; short words repeat their last piece
+        let mut weights = Vec::new();
+        let mut source = first.clone();
+        for (word, count) in batch.piece_count.iter().copied().enumerate() {
+            if count == 1 {
+                continue;
+            }
+            source[word] = total + split.len() / longest;
+            for piece in 0..longest {
+                split.push(first[word] + piece.min(count - 1));
+                weights.push(if piece < count {
+                    1.0 / count as f32
+                } else {
+                    0.0
+                });
+            }
+        }
+        let words = split.len() / longest;
+        let split = select_rows(states.clone(), split).reshape([words, longest, width]);
+        let pooled: Tensor<3> = if self == Self::Max {
+            split.max_dim(1)
+        } else {
+            let weights = Tensor::<1>::from_floats(weights.as_slice(), &split.device());
+            (split * weights.reshape([words, longest, 1])).sum_dim(1)
+        };
+        let all = Tensor::cat(vec![states, pooled.reshape([words, width])], 0);
+        select_rows(all, source)
+    }
+}

@@ -1,0 +1,254 @@
+//! Everything a run needs, read and checked before training starts.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::{Device, Tensor};
+
+use super::batches::{Batcher, EncodedCorpus};
+use super::corpus::Corpus;
+use crate::encoder::features::{FeatureChoice, FeatureConfig};
+use crate::encoder::tokenizer::WordTokenizer;
+use crate::encoder::vocabulary::FeatureVocabulary;
+use crate::encoder::{EncodedSentence, EncoderConfig, load, word_vectors};
+use crate::error::{Error, Result};
+use crate::files::write_atomic;
+use crate::heads::Head;
+use crate::model::folder::ModelConfig;
+use crate::model::recognizer::Recognizer;
+use crate::recipe::Recipe;
+use crate::text::Sentence;
+
+/// A run that is ready to train: recipe, corpus, tokenizer and the sizes of the model.
+pub struct PreparedRun<H: Head> {
+    /// The recipe with every default.
+    pub recipe: Recipe,
+    /// The head's settings.
+    pub head: H::Config,
+    /// The sentences.
+    pub corpus: Corpus,
+    /// The tokenizer.
+    pub pieces: Arc<WordTokenizer>,
+    /// The encoder's sizes.
+    pub encoder: EncoderConfig,
+    /// The pretrained encoder's folder.
+    pub pretrained: Option<PathBuf>,
+    /// Vectors of the words in the features' vocabulary.
+    pub vectors: Vec<f32>,
+}
+
+impl<H: Head> PreparedRun<H> {
+    /// Finds the pretrained encoder or describes a new one, and checks that everything fits together.
+    pub fn new(recipe: Recipe, head: H::Config, corpus: Corpus) -> Result<Self> {
+        let choice = &recipe.encoder;
+        let (pieces, transformer, pretrained) = match &choice.pretrained {
+            Some(name) => {
+                let folder = load::find(name)?;
+                let mut config = load::config(&folder)?;
+                if let Some(dropout) = choice.dropout {
+                    config.dropout = dropout;
+                    config.attention_dropout = dropout;
+                }
+                (WordTokenizer::from_folder(&folder)?, config, Some(folder))
+            }
+            None => {
+                let scratch = choice.scratch.clone().unwrap_or_default();
+                let pieces =
+                    WordTokenizer::train(&corpus.train, scratch.vocabulary, scratch.lowercase)?;
+                let config = scratch.transformer(pieces.vocabulary_size());
+                (pieces, config, None)
+            }
+        };
+        if transformer.heads == 0 || !transformer.width.is_multiple_of(transformer.heads) {
+            return Err(Error::Config(format!(
+                "the encoder's width {} is not a multiple of its {} attention heads",
+                transformer.width, transformer.heads
+            )));
+        }
+        if transformer.window() < 3 || transformer.width == 0 || transformer.layers == 0 {
+            return Err(Error::Config(
+                "the encoder needs at least one layer, a width, and room for three pieces".into(),
+            ));
+        }
+        if pieces.vocabulary_size() > transformer.vocabulary {
+            return Err(Error::Config(format!(
+                "the tokenizer knows {} pieces, but the encoder has embeddings for {} only; they do not belong together",
+                pieces.vocabulary_size(),
+                transformer.vocabulary
+            )));
+        }
+        H::fits(&head, transformer.width)?;
+        let prompts = H::prompts(&head, &corpus.labels);
+        if prompts > 0 && transformer.embedding_width != transformer.width {
+            return Err(Error::Config(format!(
+                "{} encodes vectors of its own with each sentence, which needs an encoder whose embeddings ({}) are as wide as its layers ({})",
+                H::name(),
+                transformer.embedding_width,
+                transformer.width
+            )));
+        }
+        // The first and the last piece, and one of a word between them.
+        if transformer.window() < prompts + 3 {
+            return Err(Error::Config(format!(
+                "the encoder takes {} pieces; {prompts} vectors of the head {} leave no room for a word",
+                transformer.window(),
+                H::name()
+            )));
+        }
+        let (features, vectors) = features(&choice.features, &corpus.train)?;
+        if let Some(features) = &features {
+            features.check(transformer.width)?;
+        }
+        let encoder = EncoderConfig {
+            transformer,
+            pooling: choice.pooling,
+            layers: choice.layers,
+            overlap: choice.overlap,
+            context: choice.context,
+            features,
+        };
+        Ok(Self {
+            recipe,
+            head,
+            corpus,
+            pieces: Arc::new(pieces),
+            encoder,
+            pretrained,
+            vectors,
+        })
+    }
+
+    /// Writes `config.json` and `tokenizer.json`, with which a checkpoint of the run can be evaluated.
+    pub fn write_description(&self, out: &Path) -> Result<()> {
+        let path = out.join("config.json");
+        let json = serde_json::to_string_pretty(&self.config()).expect("a config is plain data");
+        write_atomic(&path, json.as_bytes())?;
+        self.pieces.save(&out.join("tokenizer.json"))
+    }
+
+    /// The model's `config.json`.
+    pub fn config(&self) -> ModelConfig {
+        ModelConfig::new::<H>(&self.head, &self.corpus.labels, &self.encoder)
+    }
+
+    /// Makes batches of these sentences.
+    pub fn batcher(&self, sentences: &[Sentence], batch: usize) -> Batcher<H> {
+        let prompts = H::prompts(&self.head, &self.corpus.labels);
+        let batcher = self.encoder.batcher(self.pieces.clone(), prompts);
+        let has_context = batcher.has_context;
+        let encoded = batcher.encode(sentences);
+        if has_context && !encoded.iter().any(|one| one.pieces() > one.ids.len()) {
+            tracing::warn!(
+                "encoder.context = {}, but no sentence here has a neighbour: the corpus names no documents",
+                self.encoder.context
+            );
+        }
+        let limit = self.encoder.transformer.window() - 2;
+        let crowded = |one: &&EncodedSentence| has_context && one.pieces() > limit;
+        let crowded = encoded.iter().filter(crowded).count();
+        if crowded > 0 {
+            tracing::info!(
+                "around {crowded} sentences not all neighbours fit into {limit} pieces; their outermost words are left out"
+            );
+        }
+        let cut = encoded
+            .iter()
+            .flat_map(EncodedSentence::counts)
+            .filter(|count| *count > limit)
+            .count();
+        if cut > 0 {
+            tracing::warn!(
+                "{cut} words have more than {limit} pieces each; only the first {limit} are read"
+            );
+        }
+        Batcher {
+            corpus: EncodedCorpus {
+                sentences: sentences.to_vec(),
+                encoded,
+            },
+            pieces: batcher,
+            head: self.head.clone(),
+            labels: self.corpus.labels.clone(),
+            batch,
+            bucket: self.recipe.train.bucket,
+            tokens: self.recipe.train.tokens_per_batch,
+            seed: self.recipe.train.seed,
+            freeze_encoder: self.recipe.train.freeze_encoder,
+        }
+    }
+
+    /// The model before the first step. Its weights are initialised on the CPU, so they are the same on every device.
+    pub fn model(&self, device: &Device) -> Result<Recognizer<H>> {
+        let host = Device::flex().autodiff();
+        host.seed(self.recipe.train.seed);
+        let mut model = Recognizer::<H>::new(&self.encoder, &self.head, &self.corpus.labels, &host);
+        if let Some(folder) = &self.pretrained {
+            load::weights(&mut model.encoder.transformer, folder)?;
+        }
+        if let Some(features) = &mut model.encoder.features {
+            features.set_vectors(&self.vectors);
+        }
+        // Burn initialises a weight on first use, on the device where it is then.
+        model.visit(&mut Initialise);
+        Ok(model.fork(device))
+    }
+}
+
+/// Initialises every parameter it visits.
+struct Initialise;
+
+impl ModuleVisitor for Initialise {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        param.val();
+    }
+}
+
+/// The word features of a recipe, and the pretrained vectors of the words that occur.
+fn features(
+    choice: &FeatureChoice,
+    sentences: &[Sentence],
+) -> Result<(Option<FeatureConfig>, Vec<f32>)> {
+    if !choice.any() {
+        return Ok((None, Vec::new()));
+    }
+    let mut config = FeatureConfig {
+        vocabulary: FeatureVocabulary::default(),
+        vector_width: 0,
+        pos_width: 0,
+        character_width: usize::from(choice.characters) * choice.character_width,
+        dropout: choice.dropout,
+        lstm_layers: usize::from(choice.lstm) * choice.lstm_layers,
+        lstm_over: choice.lstm_over,
+        lstm_dropout: choice.lstm_dropout,
+    };
+    if choice.pos {
+        config.vocabulary.tags = FeatureVocabulary::tags(sentences, choice.pos_at_least);
+        if config.vocabulary.tags.is_empty() {
+            tracing::warn!(
+                "encoder.features.pos: the training sentences have no parts of speech; the feature is off"
+            )
+        } else {
+            config.pos_width = choice.pos_width
+        }
+    }
+    let mut values = Vec::new();
+    if let Some(name) = &choice.word_vectors {
+        let words: BTreeSet<String> = sentences
+            .iter()
+            .flat_map(|sentence| &sentence.words)
+            .map(|word| word.text.to_lowercase())
+            .collect();
+        let found = word_vectors::read(&word_vectors::find(name)?, &words)?;
+        tracing::info!(
+            "{} of {} distinct training words have a vector",
+            found.words.len(),
+            words.len()
+        );
+        config.vector_width = found.width;
+        config.vocabulary.words = found.words;
+        values = found.values;
+    }
+    Ok((Some(config), values))
+}

@@ -1,0 +1,206 @@
+//! Training step by step without a run folder: for timing, for tests, and for programs with a loop of their own.
+
+use std::sync::Arc;
+
+use burn::data::dataloader::DataLoader;
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::optim::GradientsParams;
+use burn::tensor::{Device, Tensor};
+use burn::train::{Learner, TrainStep};
+
+use super::batches::{Batch, Batches, Loader};
+use super::corpus::Corpus;
+use super::optimizer::{GradientScale, optimizer};
+use super::prepare::PreparedRun;
+use super::schedule::scheduler;
+use crate::error::{Error, Result};
+use crate::heads::Head;
+use crate::model::recognizer::Recognizer;
+use crate::model::tagger::{ModelTagger, Tagger};
+use crate::nn::host;
+use crate::recipe::Recipe;
+use crate::text::{Mention, Sentence};
+
+/// A model in training, one step at a time.
+pub trait Trainer {
+    /// Trains on the next batch, going on with the next epoch when one ends.
+    fn step(&mut self) -> Result<TrainedBatch>;
+
+    /// Computes one step on all training sentences as one batch, without an update, and tags them.
+    fn inspect(&self) -> Result<Inspection>;
+
+    /// The model as it is now.
+    fn tagger(&self) -> Box<dyn Tagger>;
+
+    /// The sentences it was prepared with.
+    fn corpus(&self) -> &Corpus;
+}
+
+/// A batch after its step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TrainedBatch {
+    /// Sentences of the batch.
+    pub sentences: usize,
+    /// Their mean loss.
+    pub loss: f64,
+}
+
+/// Intermediate results of one training step and one prediction.
+#[derive(Debug, Clone)]
+pub struct Inspection {
+    /// The loss.
+    pub loss: f64,
+    /// The gradient of each trainable parameter by its path; `None` where no gradient arrived.
+    pub gradients: Vec<(String, Option<Vec<f32>>)>,
+    /// The mentions predicted for each sentence.
+    pub mentions: Vec<Vec<Mention>>,
+    /// How often the training step waited to read values from the device, before the weights are updated.
+    pub reads_in_training: usize,
+    /// How often the prediction did.
+    pub reads_in_prediction: usize,
+}
+
+/// Prepares step-by-step training of a recipe on these sentences.
+pub fn trainer<H: Head>(
+    recipe: &Recipe,
+    corpus: Corpus,
+    device: &Device,
+) -> Result<Box<dyn Trainer>> {
+    let run = PreparedRun::<H>::new(recipe.clone(), recipe.head_config()?, corpus)?;
+    let settings = &run.recipe.train;
+    let loader = Loader::new(Arc::new(run.batcher(&run.corpus.train, settings.batch)));
+    let steps = (1..=settings.epochs).map(|epoch| loader.batcher().batches(epoch));
+    let (optimizer, scale) = optimizer(settings);
+    let scheduler = scheduler(settings, steps.sum());
+    let model = run.model(&device.clone().autodiff())?;
+    let batches = loader.epoch(1, 0);
+    Ok(Box::new(Steps {
+        learner: Learner::new(model, optimizer, scheduler),
+        run,
+        scale,
+        loader,
+        epoch: 1,
+        batches,
+    }))
+}
+
+struct Steps<H: Head> {
+    run: PreparedRun<H>,
+    learner: Learner<Recognizer<H>>,
+    scale: GradientScale,
+    loader: Loader<H>,
+    epoch: usize,
+    batches: Batches<H::Gold>,
+}
+
+impl<H: Head> Steps<H> {
+    fn next_batch(&mut self) -> Result<Batch<H::Gold>> {
+        for _ in 0..2 {
+            if let Some(batch) = self.batches.next() {
+                return batch.map_err(|problem| Error::Training(problem.to_string()));
+            }
+            self.epoch += 1;
+            self.batches = self.loader.epoch(self.epoch, 0);
+        }
+        Err(Error::Training("there are no training sentences".into()))
+    }
+}
+
+impl<H: Head> Trainer for Steps<H> {
+    fn step(&mut self) -> Result<TrainedBatch> {
+        let batch = self.next_batch()?;
+        let sentences = batch.sentences.len();
+        let output = self.learner.train_step(batch);
+        let loss = output.item.unread.into_iter().collect();
+        let model = self.learner.model();
+        let clip = self.run.recipe.train.clip;
+        let (_, losses) = (self.scale).set_from_norm(&model, &output.grads, loss, clip);
+        drop(model);
+        self.learner.lr_step();
+        self.learner.optimizer_step(output.grads);
+        Ok(TrainedBatch {
+            sentences,
+            loss: losses[0],
+        })
+    }
+
+    fn inspect(&self) -> Result<Inspection> {
+        let sentences: &[Sentence] = &self.run.corpus.train;
+        let model = self.learner.model();
+        let batcher = self.run.batcher(sentences, sentences.len());
+        let batch = Loader::new(Arc::new(batcher)).iter().next();
+        let batch = batch.and_then(|batch| batch.ok());
+        let batch = batch.ok_or_else(|| Error::Training("no sentences to inspect".into()))?;
+        let (pieces, order) = (batch.pieces.clone(), batch.sentences.clone());
+        let before = host::reads();
+        let output = TrainStep::step(&model, batch);
+        let loss = output.item.unread.into_iter().collect();
+        let (_, losses) = (self.scale).set_from_norm(&model, &output.grads, loss, 1.0);
+        let trained = host::reads();
+        let found = model.valid().decode(&pieces);
+        let predicted = host::reads();
+        let mut mentions = vec![Vec::new(); found.len()];
+        for (index, list) in order.into_iter().zip(found) {
+            mentions[index] = list;
+        }
+        Ok(Inspection {
+            loss: losses[0],
+            gradients: GradientCollector::collect(&model, output.grads),
+            mentions,
+            reads_in_training: trained - before,
+            reads_in_prediction: predicted - trained,
+        })
+    }
+
+    fn tagger(&self) -> Box<dyn Tagger> {
+        Box::new(ModelTagger::new(
+            self.learner.model().valid(),
+            self.run.pieces.clone(),
+            self.run.encoder.clone(),
+            self.run.corpus.labels.clone(),
+        ))
+    }
+
+    fn corpus(&self) -> &Corpus {
+        &self.run.corpus
+    }
+}
+
+/// Collects the gradients of all trainable parameters by path.
+struct GradientCollector {
+    gradients: GradientsParams,
+    path: Vec<String>,
+    found: Vec<(String, Option<Vec<f32>>)>,
+}
+
+impl GradientCollector {
+    fn collect<M: Module>(
+        model: &M,
+        gradients: GradientsParams,
+    ) -> Vec<(String, Option<Vec<f32>>)> {
+        let mut collector = Self {
+            gradients,
+            path: Vec::new(),
+            found: Vec::new(),
+        };
+        model.visit(&mut collector);
+        collector.found
+    }
+}
+
+impl ModuleVisitor for GradientCollector {
+    fn enter_module(&mut self, name: &str, _: &str) {
+        self.path.push(name.to_string());
+    }
+
+    fn exit_module(&mut self, _: &str, _: &str) {
+        self.path.pop();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        if param.is_require_grad() {
+            let gradient = self.gradients.get::<D>(param.id).map(host::floats);
+            self.found.push((self.path.join("."), gradient));
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! The training loop.
+//!
+//! Burn's own loop restarts shuffling and random numbers on resume and saves only between epochs. Here the order of
+//! batches, dropout and negative samples of a step are functions of the seed and the step's number, so a resumed run
+//! ends with the same bits as an uninterrupted one.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use burn::data::dataloader::Progress;
+use burn::module::Module;
+use burn::optim::GradientsAccumulator;
+use burn::tensor::Device;
+use burn::train::metric::store::EventStoreClient;
+use burn::train::{
+    EventProcessorTraining, InferenceStep, Interrupter, Learner, LearnerEvent,
+    LearningCheckpointer, SupervisedTrainingEventProcessor, TrainLoader, TrainingComponents,
+    TrainingItem, ValidLoader,
+};
+
+use super::batches::{Batch, Loader};
+use super::checkpoints::Checkpoints;
+use super::device_pool::DevicePool;
+use super::optimizer::{GradientScale, all_finite};
+use super::progress::Reporter;
+use super::run::ProgressOutput;
+use super::state::{DevScore, RunState, StopRule};
+use super::step::{Outcome, ValidationSums};
+use crate::error::{Error, Result};
+use crate::heads::Head;
+use crate::model::recognizer::Recognizer;
+use crate::process;
+use crate::recipe::Train;
+
+/// What a training loop runs on.
+pub(super) struct LoopConfig<H: Head> {
+    /// The `[train]` table of the recipe.
+    pub train: Train,
+    /// Autodiff devices; the first holds the weights.
+    pub devices: Vec<Device>,
+    /// The training batches.
+    pub loader: Loader<H>,
+    /// Where the run starts, and whether that state comes from a checkpoint.
+    pub start: (RunState, bool),
+    /// The checkpoints of the run.
+    pub checkpoints: Checkpoints,
+    /// Gradient clipping, shared with the optimizer.
+    pub scale: GradientScale,
+    /// Save a checkpoint before the first step too.
+    pub checkpoint_first: bool,
+    /// How progress is shown.
+    pub output: ProgressOutput,
+}
+
+/// A run in progress.
+pub(super) struct TrainingLoop<'a, H: Head> {
+    config: &'a LoopConfig<H>,
+    state: RunState,
+    learner: Learner<Recognizer<H>>,
+    events: SupervisedTrainingEventProcessor<Recognizer<H>>,
+    checkpointer: LearningCheckpointer<Recognizer<H>>,
+    interrupter: Interrupter,
+    store: Arc<EventStoreClient>,
+    pool: DevicePool<H>,
+    reporter: Reporter,
+    stop_rule: StopRule,
+    last_save: Instant,
+    started: Instant,
+    seconds_before: f64,
+}
+
+/// Batches of one optimizer step, each with its number in the run.
+type StepBatches<H> = Vec<(usize, Batch<<H as Head>::Gold>)>;
+
+impl<'a, H: Head> TrainingLoop<'a, H> {
+    /// A loop at the start of the run, or where its checkpoint left it.
+    pub fn new(
+        config: &'a LoopConfig<H>,
+        components: TrainingComponents<Recognizer<H>>,
+        mut learner: Learner<Recognizer<H>>,
+    ) -> Self {
+        let (state, resumed) = config.start.clone();
+        let checkpointer = (components.checkpointer).expect("a run registers its checkpointer");
+        learner.fork(&config.devices[0]);
+        if resumed {
+            learner = checkpointer.load_checkpoint(learner, state.step);
+        }
+        let epochs = components.num_epochs;
+        let batches = (1..=epochs).map(|epoch| config.loader.batcher().batches(epoch));
+        let (seconds, silent) = (
+            config.train.report_seconds,
+            config.output != ProgressOutput::Lines,
+        );
+        Self {
+            learner,
+            events: components.event_processor,
+            checkpointer,
+            interrupter: components.interrupter,
+            store: components.event_store,
+            pool: DevicePool::new(&config.devices),
+            reporter: Reporter::new(silent, seconds, batches.collect()),
+            stop_rule: StopRule {
+                epochs,
+                patience: config.train.patience,
+            },
+            last_save: Instant::now(),
+            started: Instant::now(),
+            seconds_before: state.seconds,
+            state,
+            config,
+        }
+    }
+
+    /// Trains until the run is finished, stopped by the user, or failed.
+    pub fn run(
+        &mut self,
+        train: &TrainLoader<Recognizer<H>>,
+        valid: &ValidLoader<Recognizer<H>>,
+    ) -> Result<()> {
+        let result = self.run_epochs(train, valid);
+        if result.is_err() {
+            // Tells the terminal display that the run is over.
+            self.interrupter.stop(Some("an error"));
+        }
+        result
+    }
+
+    fn run_epochs(
+        &mut self,
+        train: &TrainLoader<Recognizer<H>>,
+        valid: &ValidLoader<Recognizer<H>>,
+    ) -> Result<()> {
+        let (_, resumed) = self.config.start;
+        if self.config.checkpoint_first && !resumed {
+            self.save()?;
+        }
+        while !self.state.finished && !self.interrupter.should_stop() {
+            // Burn panics when a device is out of memory or lost.
+            match process::catch(|| self.epoch(train, valid)) {
+                Ok(result) => result?,
+                Err(panic) => return Err(self.device_failed(panic.into())),
+            }
+        }
+        match self.interrupter.error() {
+            Some(error) => Err(Error::Training(error.to_string())),
+            None => Ok(()),
+        }
+    }
+
+    /// The final state, the model, and Burn's events; waits until all checkpoints are on disk.
+    pub fn close(
+        self,
+    ) -> (
+        RunState,
+        Recognizer<H>,
+        SupervisedTrainingEventProcessor<Recognizer<H>>,
+    ) {
+        drop(self.checkpointer);
+        (self.state, self.learner.model(), self.events)
+    }
+
+    fn epoch(
+        &mut self,
+        train: &TrainLoader<Recognizer<H>>,
+        valid: &ValidLoader<Recognizer<H>>,
+    ) -> Result<()> {
+        let epoch = self.state.epoch;
+        self.train_event(LearnerEvent::StartSplit {
+            epoch_number: epoch,
+            total_items: train.num_items(),
+        });
+        self.train_epoch(train)?;
+        self.train_event(LearnerEvent::EndSplit(epoch));
+        if self.interrupter.should_stop() {
+            return self.save_unless_failed();
+        }
+        let dev = if valid.num_items() > 0 {
+            Some(self.validate(epoch, valid)?)
+        } else {
+            None
+        };
+        self.train_event(LearnerEvent::EndEpoch(epoch));
+        let flushed = self.events.flush();
+        self.interrupter.fail_on_error(flushed);
+        if !self.interrupter.should_stop() {
+            self.state.seconds = self.seconds();
+            let rate = self.learner.lr_current().base();
+            self.state.end_epoch(dev, rate, self.stop_rule);
+            self.reporter.epoch(&self.state);
+        }
+        // Stopped during validation, the epoch is saved with all its batches done: resuming validates again.
+        self.save_unless_failed()
+    }
+
+    /// The rest of the current epoch's batches.
+    fn train_epoch(&mut self, train: &TrainLoader<Recognizer<H>>) -> Result<()> {
+        let config = self.config;
+        let epoch = self.state.epoch;
+        let per_epoch = config.loader.batcher().batches(epoch);
+        let before = config.loader.batcher().batches_before(epoch);
+        config.loader.seek(epoch, self.state.batch);
+        let mut batches = train.iter();
+        while self.state.batch < per_epoch {
+            let wanted = config.train.accumulate.min(per_epoch - self.state.batch);
+            let mut group: StepBatches<H> = Vec::with_capacity(wanted);
+            for number in self.state.batch..self.state.batch + wanted {
+                match batches.next() {
+                    Some(Ok(batch)) => group.push((before + number, batch)),
+                    Some(Err(problem)) => return Err(Error::Training(problem.to_string())),
+                    None => {
+                        return Err(Error::Training(format!(
+                            "the batches of epoch {epoch} ended after {number} of {per_epoch}: making a batch failed, \
+                             see above"
+                        )));
+                    }
+                }
+            }
+            let outcomes = self.step(group)?;
+            if config.output == ProgressOutput::Terminal {
+                process::enable_terminal_signals();
+            }
+            for outcome in outcomes {
+                self.record_batch(outcome, batches.progress());
+            }
+            if self.interrupter.should_stop() {
+                return Ok(());
+            }
+            if self.state.batch < per_epoch && self.checkpoint_is_due() {
+                self.save()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One update of the weights from the mean gradient of several batches. Fails without an update when a loss or the
+    /// gradient norm is not finite.
+    fn step(&mut self, group: StepBatches<H>) -> Result<Vec<Outcome>> {
+        let config = self.config;
+        let count = group.len();
+        let sentences: Vec<Vec<usize>> = group.iter().map(|(_, b)| b.sentences.clone()).collect();
+        let model = self.learner.model();
+        let mut accumulator = GradientsAccumulator::new();
+        let mut single = None;
+        let mut outcomes = Vec::with_capacity(count);
+        let mut group = group.into_iter().peekable();
+        while group.peek().is_some() {
+            let at_once = group.by_ref().take(self.pool.size()).collect();
+            let outputs = (self.pool)
+                .compute(&self.learner, at_once, config.train.seed)
+                .map_err(|problem| self.device_failed(problem.into()))?;
+            for output in outputs {
+                if count == 1 {
+                    single = Some(output.grads);
+                } else {
+                    accumulator.accumulate(&model, output.grads);
+                }
+                outcomes.push(output.item);
+            }
+        }
+        let gradients = single.unwrap_or_else(|| accumulator.grads());
+        let losses = (outcomes.iter_mut()).filter_map(|outcome| outcome.unread.take());
+        let losses = losses.collect();
+        let (norm, losses) =
+            (config.scale).set_from_norm(&model, &gradients, losses, config.train.clip);
+        drop(model);
+        for (index, (outcome, loss)) in outcomes.iter_mut().zip(losses).enumerate() {
+            outcome.loss = loss;
+            if !loss.is_finite() {
+                self.state.batch += index;
+                return Err(self.not_finite(&format!("loss became {loss}"), &sentences[index]));
+            }
+        }
+        if !norm.is_finite() {
+            return Err(self.not_finite("gradient norm became infinite or NaN", &sentences.concat()));
+        }
+        self.learner.lr_step();
+        self.learner.optimizer_step(gradients);
+        self.state.step += 1;
+        Ok(outcomes)
+    }
+
+    /// Adds a batch to the state and reports it.
+    fn record_batch(&mut self, outcome: Outcome, progress: Progress) {
+        self.state.add_batch(outcome.loss, outcome.sentences);
+        self.state.seconds = self.seconds();
+        let iteration = Some(self.state.batch);
+        let rate = self.learner.lr_current();
+        self.reporter
+            .step(&self.state, outcome.sentences, rate.base());
+        let item = TrainingItem::new(outcome, progress, iteration, Some(rate));
+        self.train_event(LearnerEvent::ProcessedItem(item));
+    }
+
+    /// Loss and scores on the dev sentences, computed without autodiff.
+    fn validate(
+        &mut self,
+        epoch: usize,
+        valid: &ValidLoader<Recognizer<H>>,
+    ) -> Result<DevScore> {
+        let model = self.learner.model().valid();
+        let mut sums = ValidationSums::default();
+        self.valid_event(LearnerEvent::StartSplit {
+            epoch_number: epoch,
+            total_items: valid.num_items(),
+        });
+        let mut batches = valid.iter();
+        let mut iteration = 0;
+        while let Some(batch) = batches.next() {
+            let batch = batch.map_err(|problem| Error::Training(problem.to_string()))?;
+            let outcome = InferenceStep::step(&model, batch);
+            sums.add(&outcome);
+            iteration += 1;
+            let item = TrainingItem::new(outcome, batches.progress(), Some(iteration), None);
+            self.valid_event(LearnerEvent::ProcessedItem(item));
+            if self.interrupter.should_stop() {
+                break;
+            }
+        }
+        self.valid_event(LearnerEvent::EndSplit(epoch));
+        if self.config.output != ProgressOutput::Terminal {
+            for count in &sums.diagnostics {
+                tracing::info!("epoch {epoch}: {count}");
+            }
+        }
+        self.state.other = sums.other.map(|(name, counts)| (name, counts.f1()));
+        Ok(DevScore {
+            loss: sums.loss / valid.num_items().max(1) as f64,
+            counts: sums.counts,
+        })
+    }
+
+    fn train_event(&mut self, event: LearnerEvent<Outcome>) {
+        let result = self.events.process_train(event);
+        self.interrupter.fail_on_error(result);
+    }
+
+    fn valid_event(&mut self, event: LearnerEvent<Outcome>) {
+        let result = self.events.process_valid(event);
+        self.interrupter.fail_on_error(result);
+    }
+
+    fn seconds(&self) -> f64 {
+        self.seconds_before + self.started.elapsed().as_secs_f64()
+    }
+
+    fn checkpoint_is_due(&self) -> bool {
+        self.last_save.elapsed().as_secs_f64() > 60.0 * self.config.train.checkpoint_minutes
+    }
+
+    /// Saves a checkpoint, unless something failed in Burn: then earlier checkpoints are the ones to resume from.
+    fn save_unless_failed(&mut self) -> Result<()> {
+        if self.interrupter.error().is_some() {
+            return Ok(());
+        }
+        self.save()
+    }
+
+    fn save(&mut self) -> Result<()> {
+        // Weights that are not finite must not replace a good checkpoint.
+        if !all_finite(&self.learner.model()) {
+            return Err(Error::Training(format!(
+                "some weights are not finite after step {}, so no checkpoint was written; earlier ones are kept. Lower \
+                 train.learning_rate, or raise train.epsilon or train.warm_up",
+                self.state.step
+            )));
+        }
+        self.config.checkpoints.announce(self.state.clone());
+        self.checkpointer
+            .checkpoint(&self.learner, self.state.step, &self.store);
+        self.last_save = Instant::now();
+        Ok(())
+    }
+
+    fn device_failed(&self, cause: Box<dyn std::error::Error + Send + Sync>) -> Error {
+        let remedy = if self.config.checkpoint_first {
+            "Restart all workers, as the others do not reconnect to a restarted one"
+        } else {
+            "If it ran out of memory, lower train.batch"
+        };
+        Error::DeviceFailed {
+            context: format!(
+                "a device failed in epoch {}, batch {} (after step {}); {}. {remedy}; then continue with --resume",
+                self.state.epoch,
+                self.state.batch,
+                self.state.step,
+                self.kept_checkpoint(),
+            ),
+            source: cause,
+        }
+    }
+
+    /// What a resumed run would start from.
+    fn kept_checkpoint(&self) -> String {
+        match self.config.checkpoints.newest() {
+            Ok(Some(state)) => format!("the checkpoint after step {} is kept", state.step),
+            _ => "no checkpoint was written yet".into(),
+        }
+    }
+
+    fn not_finite(&self, what: &str, sentences: &[usize]) -> Error {
+        let texts = &self.config.loader.batcher().corpus.sentences;
+        let numbers: Vec<String> = sentences.iter().map(|i| (i + 1).to_string()).collect();
+        let first = sentences.first().map_or("", |i| texts[*i].text.as_str());
+        Error::Training(format!(
+            "the {what} in epoch {}, batch {} (after step {}); {}. Lower train.learning_rate, raise train.warm_up, or \
+             look at the batch: training sentences [{}], the first of them {first:?}",
+            self.state.epoch,
+            self.state.batch,
+            self.state.step,
+            self.kept_checkpoint(),
+            numbers.join(", "),
+        ))
+    }
+}
