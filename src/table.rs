@@ -7,7 +7,8 @@ use unicode_width::UnicodeWidthStr;
 /// Spaces between two columns.
 const GAP: &str = "  ";
 
-/// A text table. The first column is aligned left and all others right; [`Table::left`] changes this.
+/// A text table. The first column is aligned left and all others right; [`Table::left`] and [`Table::right`] change
+/// this.
 ///
 /// Widths are counted in terminal cells, so labels in Chinese or with emoji stay aligned.
 ///
@@ -53,9 +54,15 @@ impl Table {
         }
     }
 
-    /// Aligns the columns with these indices left and all others right.
+    /// Aligns the columns with these indices left.
     pub fn left(mut self, columns: impl IntoIterator<Item = usize>) -> Self {
-        self.left = columns.into_iter().collect();
+        self.left.extend(columns);
+        self
+    }
+
+    /// Aligns the column with this index right.
+    pub fn right(mut self, column: usize) -> Self {
+        self.left.retain(|left| *left != column);
         self
     }
 
@@ -142,7 +149,7 @@ mod tests {
 
     #[test]
     fn columns_are_aligned_and_trailing_spaces_removed() {
-        let mut table = Table::new(["type", "F1", "note"]).left([0, 2]);
+        let mut table = Table::new(["type", "F1", "note"]).left([2]);
         table
             .rule()
             .row(["LOC", "100.00", "all found"])

@@ -173,7 +173,7 @@ impl SentenceLengths {
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lengths = &self.sentence_lengths;
-        let mut totals = Table::headless().left([0, 2]);
+        let mut totals = Table::headless().left([2]);
         let mut row = |name: &str, count: usize, remark: String| {
             totals.row([name.to_owned(), count.to_string(), remark]);
         };
@@ -255,7 +255,7 @@ fn write_histogram(
     let Some(most) = rows.iter().map(|(_, count)| *count).max() else {
         return Ok(());
     };
-    let mut table = Table::headless().left([2]).min_widths([6]);
+    let mut table = Table::headless().right(0).left([2]).min_widths([6]);
     for (key, count) in rows {
         let bar = "#".repeat((count * 40).div_ceil(most));
         table.row([key, count.to_string(), bar]);

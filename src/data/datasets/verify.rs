@@ -103,7 +103,7 @@ impl fmt::Display for Verification {
             "expected",
             "files",
         ];
-        let mut table = Table::new(header).left([0, 5]).min_widths([8, 9, 9, 9, 9]);
+        let mut table = Table::new(header).left([5]).min_widths([8, 9, 9, 9, 9]);
         for checked in &self.splits {
             let mut cells = vec![checked.split.clone()];
             let counts = checked.counts();
