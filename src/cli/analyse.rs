@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use super::{CorpusArgs, DeviceArgs};
 use super::format::FormatArgs;
+use super::{CorpusArgs, DeviceArgs};
 use crate::data;
 use crate::eval::analysis::{self, Analysis};
 use crate::eval::predictions;
@@ -103,8 +103,7 @@ impl Analyse {
     }
 
     fn sentences(&self, source: &str) -> Result<Vec<Sentence>> {
-        self.corpora
-            .sentences(source, None, &self.format.options())
+        self.corpora.sentences(source, None, &self.format.options())
     }
 
     /// The predictions of a model, or those in a file.
@@ -112,7 +111,10 @@ impl Analyse {
         let overrides = self.overrides(name)?;
         if path.is_file() {
             if !overrides.is_empty() {
-                bail!("--set needs a model folder; {} holds predictions", path.display());
+                bail!(
+                    "--set needs a model folder; {} holds predictions",
+                    path.display()
+                );
             }
             return Ok(predictions::read(path, gold)?);
         }
@@ -136,7 +138,10 @@ impl Analyse {
     fn check_names(&self, names: &[&str]) -> Result<()> {
         for (name, _) in self.sets.iter().filter_map(|set| prefix(set)) {
             if !names.contains(&name) {
-                bail!("--set {name}:...: there is no model {name}; given are {}", names.join(", "));
+                bail!(
+                    "--set {name}:...: there is no model {name}; given are {}",
+                    names.join(", ")
+                );
             }
         }
         Ok(())

@@ -147,12 +147,19 @@ impl Init {
         suggestions.sort_by_key(|suggestion| suggestion.setting.contains('.'));
         let mut table = "";
         for suggestion in &suggestions {
-            let (part, key) = suggestion.setting.rsplit_once('.').unwrap_or(("", &suggestion.setting));
+            let (part, key) = suggestion
+                .setting
+                .rsplit_once('.')
+                .unwrap_or(("", &suggestion.setting));
             if part != table {
                 writeln!(text, "\n[head.{part}]")?;
                 table = part;
             }
-            writeln!(text, "# {}\n{key} = {}", suggestion.reason, suggestion.value)?;
+            writeln!(
+                text,
+                "# {}\n{key} = {}",
+                suggestion.reason, suggestion.value
+            )?;
         }
         Ok(())
     }

@@ -16,8 +16,8 @@ use crate::process;
 use crate::recipe::Recipe;
 use crate::registry;
 use crate::text::{Mention, Sentence};
-use crate::train::{Finished, ProgressOutput, TrainOptions};
 use crate::train::progress::clock;
+use crate::train::{Finished, ProgressOutput, TrainOptions};
 
 /// Arguments of `train`.
 #[derive(Debug, Args)]
