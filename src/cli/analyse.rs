@@ -29,15 +29,15 @@ pub struct Analyse {
     #[arg(required = true, value_name = "NAME=MODEL_OR_PREDICTIONS")]
     models: Vec<String>,
     /// The model the others are compared with [default: the first].
-    #[arg(long, value_name = "NAME")]
-    standard: Option<String>,
-    /// The report; the same as JSON goes beside it.
+    #[arg(long, alias = "standard", value_name = "NAME")]
+    baseline: Option<String>,
+    /// The HTML report; the same as JSON is written beside it.
     #[arg(long, default_value = "report.html", value_name = "FILE")]
     out: PathBuf,
-    /// Times the sentences are drawn anew for the confidence of differences.
+    /// Bootstrap resamples for the confidence intervals of differences.
     #[arg(long, default_value_t = 1000)]
     resamples: usize,
-    /// The same seed draws the same.
+    /// Random seed of the bootstrap.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Sentences with the most errors to show; 0 for a report without any text of the corpus.
@@ -94,7 +94,7 @@ impl Analyse {
             seed: self.seed,
             worst: self.worst,
         };
-        let analysis = Analysis::new(&train, &gold, models, self.standard.as_deref(), options)?;
+        let analysis = Analysis::new(&train, &gold, models, self.baseline.as_deref(), options)?;
         println!("{analysis}");
         put(&self.out, &analysis.to_html())?;
         put(&json, &format!("{:#}\n", analysis.to_json()))?;
