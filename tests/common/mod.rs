@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // each test file uses a part of it
 
+#[cfg(feature = "cli")]
+pub mod program;
 pub mod small_corpus;
 
 use std::path::{Path, PathBuf};
