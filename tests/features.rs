@@ -77,6 +77,7 @@ fn are_close(one: &[Vec<Mention>], other: &[Vec<Mention>]) -> bool {
 
 #[test]
 fn every_head_trains_every_feature() {
+    let _guard = common::exclusive(); // the random seed is global
     let folder = tempfile::tempdir().unwrap();
     let orders: [&[&str]; 3] = [
         &[],
@@ -111,6 +112,7 @@ fn every_head_trains_every_feature() {
 
 #[test]
 fn a_model_folder_holds_its_vocabularies() {
+    let _guard = common::exclusive(); // the random seed is global
     let folder = tempfile::tempdir().unwrap();
     let finished = train("span_ner", &ALL, folder.path());
     let mut texts = sentences();
@@ -156,6 +158,7 @@ fn a_model_folder_holds_its_vocabularies() {
 
 #[test]
 fn neighbours_are_read_only_with_context() {
+    let _guard = common::exclusive(); // the random seed is global
     let scores = |sets: &[&str]| {
         let folder = tempfile::tempdir().unwrap();
         let finished = train("span_ner", sets, folder.path());
@@ -175,6 +178,7 @@ fn neighbours_are_read_only_with_context() {
 
 #[test]
 fn a_corpus_without_parts_of_speech_can_be_used() {
+    let _guard = common::exclusive(); // the random seed is global
     let folder = tempfile::tempdir().unwrap();
     let recipe = recipe("seq_ner", &["encoder.features.pos=true"], folder.path());
     let mut sentences = sentences();
