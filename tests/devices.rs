@@ -8,6 +8,7 @@ mod common;
 use burn::tensor::Device;
 use common::small_corpus::{Variant, recipe, sentences, variants};
 use common::{entities, inspect, losses};
+use nerzoo::nn::fused;
 use nerzoo::nn::host::reads;
 use nerzoo::registry;
 use nerzoo::train::Finished;
@@ -44,6 +45,9 @@ fn settings(head: &str, variant: &Variant) -> Vec<String> {
     sets
 }
 
+/// The CPU with Burn's operations instead of fused kernels.
+const UNFUSED: &str = "cpu without fused kernels";
+
 /// The test devices other than the CPU; prints that `test` is skipped when there are none.
 fn others(test: &str) -> Vec<(String, Device)> {
     let mut others = common::devices();
@@ -58,8 +62,9 @@ fn others(test: &str) -> Vec<(String, Device)> {
 
 #[test]
 fn every_head_computes_the_same_on_every_device() {
-    let others = others("every_head_computes_the_same_on_every_device");
-    let _guard = common::exclusive(); // the random seed is global
+    let _guard = common::exclusive(); // the random seed and the switch of the kernels are global
+    let mut others = others("every_head_computes_the_same_on_every_device, except without kernels");
+    others.push((UNFUSED.into(), Device::flex()));
     let folder = tempfile::tempdir().unwrap();
     for entry in registry::heads() {
         for variant in variants(entry.name) {
@@ -67,7 +72,10 @@ fn every_head_computes_the_same_on_every_device() {
             let expected = inspect(entry, &recipe, &sentences(), &Device::flex()).unwrap();
             for (name, device) in &others {
                 let what = format!("{}/{}/{name}", entry.name, variant.name);
-                let found = inspect(entry, &recipe, &sentences(), device).unwrap();
+                fused::set_enabled(name != UNFUSED);
+                let found = inspect(entry, &recipe, &sentences(), device);
+                fused::set_enabled(true);
+                let found = found.unwrap();
                 let apart = (found.loss - expected.loss).abs() / expected.loss.abs().max(1e-6);
                 assert!(apart < 2e-5, "{what}: {} {}", found.loss, expected.loss);
                 // Differences are relative to the largest value of the gradient, or of all gradients where it is tiny.
