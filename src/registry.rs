@@ -7,9 +7,8 @@ use std::sync::{PoisonError, RwLock};
 use burn::tensor::Device;
 use toml::{Table, Value};
 
-use crate::error::{Error, Result, nearest};
 use crate::data::stats::Stats;
-use crate::heads::{Head, Suggestion};
+use crate::error::{Error, Result, nearest};
 use crate::heads::bopn::Bopn;
 use crate::heads::bundle::Bundle;
 use crate::heads::diffusion_ner::DiffusionNer;
@@ -18,6 +17,7 @@ use crate::heads::locate_label::LocateLabel;
 use crate::heads::seq_ner::SeqNer;
 use crate::heads::settings::{self, Setting};
 use crate::heads::span_ner::SpanNer;
+use crate::heads::{Head, Suggestion};
 use crate::model::folder::{self, ModelConfig};
 use crate::model::manifest;
 use crate::model::tagger::Tagger;
@@ -126,7 +126,9 @@ impl Entry {
             import: H::import,
             #[cfg(feature = "train")]
             load_checkpoint: |run, device, overrides| {
-                Ok(Box::new(train::load_checkpoint::<H>(run, device, overrides)?))
+                Ok(Box::new(train::load_checkpoint::<H>(
+                    run, device, overrides,
+                )?))
             },
             #[cfg(feature = "train")]
             train: train::train::<H>,
@@ -156,7 +158,9 @@ pub fn add(entry: Entry) -> Result<()> {
     let names = [entry.name, id.as_str()];
     let mut added = ADDED.write().unwrap_or_else(PoisonError::into_inner);
     let mut known = HEADS.iter().chain(added.iter().copied());
-    if let Some(other) = known.find(|other| names.contains(&other.name) || names.contains(&(other.id)().as_str())) {
+    if let Some(other) =
+        known.find(|other| names.contains(&other.name) || names.contains(&(other.id)().as_str()))
+    {
         return Err(Error::Config(format!(
             "a head {} ({id}) cannot be added: {} has this name already",
             entry.name, other.name
@@ -169,7 +173,9 @@ pub fn add(entry: Entry) -> Result<()> {
 /// The head with this name, of a recipe or of a model folder.
 pub fn find(name: &str) -> Result<&'static Entry> {
     let all = heads();
-    let found = all.iter().find(|entry| entry.name == name || (entry.id)() == name);
+    let found = all
+        .iter()
+        .find(|entry| entry.name == name || (entry.id)() == name);
     found.copied().ok_or_else(|| {
         let names: Vec<&str> = all.iter().map(|entry| entry.name).collect();
         let hint = match nearest(name, names.iter().copied()) {
@@ -205,13 +211,20 @@ pub fn resolve(mut recipe: Recipe) -> Result<(Recipe, &'static Entry)> {
 /// The bundle of two heads, and which of its parts, `seq` or `span`, the first of the two is.
 fn bundle_of(name: &str, with: &str) -> Result<(&'static str, &'static Entry)> {
     let (own, other) = ((find(name)?.id)(), (find(with)?.id)());
-    let orders = [("seq", format!("{own}+{other}")), ("span", format!("{other}+{own}"))];
+    let orders = [
+        ("seq", format!("{own}+{other}")),
+        ("span", format!("{other}+{own}")),
+    ];
     for (part, id) in &orders {
         if let Some(entry) = heads().into_iter().find(|entry| (entry.id)() == *id) {
             return Ok((part, entry));
         }
     }
-    let bundles: Vec<String> = heads().iter().map(|entry| (entry.id)()).filter(|id| id.contains('+')).collect();
+    let bundles: Vec<String> = heads()
+        .iter()
+        .map(|entry| (entry.id)())
+        .filter(|id| id.contains('+'))
+        .collect();
     Err(Error::Config(format!(
         "bundle.with = {with:?}: there is no bundle of {name} and {with}. The zoo has: {}",
         bundles.join(", ")
@@ -261,7 +274,10 @@ mod tests {
     #[test]
     fn bundles_that_do_not_exist_are_explained() {
         let problem = resolved(&["bundle.with=seq_ner"]).unwrap_err().to_string();
-        assert!(problem.contains("no bundle of seq_ner and seq_ner"), "{problem}");
+        assert!(
+            problem.contains("no bundle of seq_ner and seq_ner"),
+            "{problem}"
+        );
         let problem = resolved(&["bundle.with=span_nre"]).unwrap_err().to_string();
         assert!(problem.contains("did you mean \"span_ner\"?"), "{problem}");
     }
@@ -272,7 +288,12 @@ mod tests {
             for setting in (entry.settings)() {
                 assert!(!setting.doc.is_empty(), "{}: {}", entry.name, setting.name);
                 assert!(!setting.kind.is_empty(), "{}: {}", entry.name, setting.name);
-                assert!(!setting.defaults.is_empty(), "{}: {}", entry.name, setting.name);
+                assert!(
+                    !setting.defaults.is_empty(),
+                    "{}: {}",
+                    entry.name,
+                    setting.name
+                );
             }
         }
     }

@@ -7,7 +7,8 @@ use unicode_width::UnicodeWidthStr;
 /// Spaces between two columns.
 const GAP: &str = "  ";
 
-/// A text table. The first column is aligned left, all others right, unless [`Table::left`] says otherwise.
+/// A text table. The first column is aligned left and all others right; [`Table::left`] and [`Table::right`] change
+/// this.
 ///
 /// Widths are counted in terminal cells, so labels in Chinese or with emoji stay aligned.
 ///
@@ -53,9 +54,15 @@ impl Table {
         }
     }
 
-    /// Aligns more columns left, by index.
+    /// Aligns the columns with these indices left.
     pub fn left(mut self, columns: impl IntoIterator<Item = usize>) -> Self {
         self.left.extend(columns);
+        self
+    }
+
+    /// Aligns the column with this index right.
+    pub fn right(mut self, column: usize) -> Self {
+        self.left.retain(|left| *left != column);
         self
     }
 

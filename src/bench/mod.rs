@@ -13,14 +13,14 @@ use crate::registry;
 use crate::text::{Entity, Sentence};
 use crate::train::{Corpus, Trainer};
 
-/// Steps before the clock starts.
+/// Steps before the measurement starts.
 const WARM_UP: usize = 3;
 
 /// What to measure.
 pub struct Bench {
     /// The recipe.
     pub recipe: Recipe,
-    /// Where corpora are looked for.
+    /// Folders in which named corpora are searched.
     pub roots: Vec<PathBuf>,
     /// The device.
     pub device: Device,

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use super::{CorpusArgs, DeviceArgs};
 use super::format::FormatArgs;
+use super::{CorpusArgs, DeviceArgs};
 use crate::data;
 use crate::eval::analysis::{self, Analysis};
 use crate::eval::predictions;
@@ -29,15 +29,15 @@ pub struct Analyse {
     #[arg(required = true, value_name = "NAME=MODEL_OR_PREDICTIONS")]
     models: Vec<String>,
     /// The model the others are compared with [default: the first].
-    #[arg(long, value_name = "NAME")]
-    standard: Option<String>,
-    /// The report; the same as JSON goes beside it.
+    #[arg(long, alias = "standard", value_name = "NAME")]
+    baseline: Option<String>,
+    /// The HTML report; the same as JSON is written beside it.
     #[arg(long, default_value = "report.html", value_name = "FILE")]
     out: PathBuf,
-    /// Times the sentences are drawn anew for the confidence of differences.
+    /// Bootstrap resamples for the confidence intervals of differences.
     #[arg(long, default_value_t = 1000)]
     resamples: usize,
-    /// The same seed draws the same.
+    /// Random seed of the bootstrap.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Sentences with the most errors to show; 0 for a report without any text of the corpus.
@@ -94,7 +94,7 @@ impl Analyse {
             seed: self.seed,
             worst: self.worst,
         };
-        let analysis = Analysis::new(&train, &gold, models, self.standard.as_deref(), options)?;
+        let analysis = Analysis::new(&train, &gold, models, self.baseline.as_deref(), options)?;
         println!("{analysis}");
         put(&self.out, &analysis.to_html())?;
         put(&json, &format!("{:#}\n", analysis.to_json()))?;
@@ -103,8 +103,7 @@ impl Analyse {
     }
 
     fn sentences(&self, source: &str) -> Result<Vec<Sentence>> {
-        self.corpora
-            .sentences(source, None, &self.format.options())
+        self.corpora.sentences(source, None, &self.format.options())
     }
 
     /// The predictions of a model, or those in a file.
@@ -112,7 +111,10 @@ impl Analyse {
         let overrides = self.overrides(name)?;
         if path.is_file() {
             if !overrides.is_empty() {
-                bail!("--set needs a model folder; {} holds predictions", path.display());
+                bail!(
+                    "--set needs a model folder; {} holds predictions",
+                    path.display()
+                );
             }
             return Ok(predictions::read(path, gold)?);
         }
@@ -136,7 +138,10 @@ impl Analyse {
     fn check_names(&self, names: &[&str]) -> Result<()> {
         for (name, _) in self.sets.iter().filter_map(|set| prefix(set)) {
             if !names.contains(&name) {
-                bail!("--set {name}:...: there is no model {name}; given are {}", names.join(", "));
+                bail!(
+                    "--set {name}:...: there is no model {name}; given are {}",
+                    names.join(", ")
+                );
             }
         }
         Ok(())

@@ -28,13 +28,13 @@ pub struct Bench {
     /// Change a value of the recipe, such as train.batch=8; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// Measure with sentences of each of these numbers of words, put together from the corpus's.
+    /// Measure with sentences of each of these lengths in words, made from sentences of the corpus.
     #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
     lengths: Vec<usize>,
-    /// A picture of the speeds over those lengths, as SVG.
+    /// Plot the speeds over those lengths into this SVG file.
     #[arg(long, value_name = "FILE", requires = "lengths")]
     out: Option<PathBuf>,
-    /// One JSON object instead of text.
+    /// JSON instead of text.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -47,7 +47,7 @@ pub struct Bench {
 enum What {
     /// Training steps.
     Train,
-    /// Finding entities, with weights as they are before training.
+    /// Tagging, with untrained weights.
     Predict,
 }
 

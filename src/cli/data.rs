@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 
-use super::print_json;
 use super::format::FormatArgs;
+use super::print_json;
 use crate::data::{self, Format, TagScheme, check, datasets, split, stats, synthetic, write};
 use crate::error::Error;
 

@@ -9,6 +9,7 @@ use serde_json::json;
 use super::print_json;
 use crate::device::self_test::{SelfTestError, SelfTestReport};
 use crate::device::{self, DeviceInfo, self_test};
+use crate::table::Table;
 
 /// Arguments of `devices`.
 #[derive(Debug, Args)]
@@ -52,20 +53,18 @@ impl Devices {
 }
 
 fn print_table(devices: &[TestedDevice]) {
-    let mut rows = vec![
-        [
-            "name",
-            "backend",
-            "hardware",
-            "memory",
-            "precisions",
-            "self-test",
-        ]
-        .map(String::from),
+    let header = [
+        "name",
+        "backend",
+        "hardware",
+        "memory",
+        "precisions",
+        "self-test",
     ];
+    let mut table = Table::new(header).left(0..header.len());
     for (found, result) in devices {
         let note = if found.is_software { " (software)" } else { "" };
-        rows.push([
+        table.row([
             found.name.clone(),
             found.backend.to_string(),
             format!("{}{note}", found.title),
@@ -84,17 +83,7 @@ fn print_table(devices: &[TestedDevice]) {
             },
         ]);
     }
-    let widths: [usize; 6] = std::array::from_fn(|column| {
-        let lengths = rows.iter().map(|row| row[column].chars().count());
-        lengths.max().unwrap_or(0)
-    });
-    for row in rows {
-        let cells = row.iter().zip(widths);
-        let cells: Vec<String> = cells
-            .map(|(cell, width)| format!("{cell:<width$}"))
-            .collect();
-        println!("{}", cells.join("  ").trim_end());
-    }
+    println!("{table}");
 }
 
 fn as_json((found, result): &TestedDevice) -> serde_json::Value {

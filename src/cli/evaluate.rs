@@ -40,7 +40,7 @@ pub struct Evaluate {
     /// Plot the sweep into this SVG file.
     #[arg(long, value_name = "FILE", requires = "sweeps")]
     out: Option<PathBuf>,
-    /// Report what else the head can tell: the other head of a bundle, BOPN's offset labels, counts of candidates.
+    /// Report what the head knows beyond its mentions: the scores of each source of evidence alone, and counts.
     #[arg(long, conflicts_with = "sweeps")]
     diagnose: bool,
     #[command(flatten)]

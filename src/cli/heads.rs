@@ -59,7 +59,9 @@ impl Heads {
             return print_json(&settings.iter().map(to_json).collect());
         }
         println!("{}: {}\n", entry.name, entry.paper);
-        println!("Settings under [head] of a recipe; * can change after training (--set head.NAME=VALUE).\n");
+        println!(
+            "Settings under [head] of a recipe; * can change after training (--set head.NAME=VALUE).\n"
+        );
         for setting in &settings {
             let mark = if setting.at_inference { " *" } else { "" };
             println!("{}{mark}: {}", setting.name, setting.kind);
@@ -78,7 +80,9 @@ fn default_of(setting: &Setting) -> String {
     match shown.split_first() {
         Some(((_, first), rest)) if rest.iter().all(|(_, other)| other == first) => first.clone(),
         _ => {
-            let each = shown.iter().map(|(preset, value)| format!("{value} ({preset})"));
+            let each = shown
+                .iter()
+                .map(|(preset, value)| format!("{value} ({preset})"));
             each.collect::<Vec<_>>().join(", ")
         }
     }
@@ -93,7 +97,8 @@ fn shown(value: &Value) -> String {
 }
 
 fn to_json(setting: &Setting) -> Value {
-    let defaults = (setting.defaults.iter()).map(|(preset, value)| (preset.to_string(), value.clone()));
+    let defaults =
+        (setting.defaults.iter()).map(|(preset, value)| (preset.to_string(), value.clone()));
     json!({
         "name": setting.name,
         "doc": setting.doc,

@@ -18,7 +18,7 @@ use crate::text::{Labels, Sentence};
 /// Arguments of `init`.
 #[derive(Debug, Args)]
 pub struct Init {
-    /// The head, such as seq_ner.
+    /// The head; `nerzoo heads` lists them.
     #[arg(long)]
     head: String,
     /// Files to train on.
@@ -27,7 +27,7 @@ pub struct Init {
     /// Files to choose the best checkpoint with; without any, a tenth of the training sentences is held out.
     #[arg(long, num_args = 1.., value_name = "FILE")]
     dev: Vec<PathBuf>,
-    /// Files to report on.
+    /// Files for the final scores.
     #[arg(long, num_args = 1.., value_name = "FILE")]
     test: Vec<PathBuf>,
     /// A pretrained encoder's folder or name; without it one is trained from scratch.
@@ -38,13 +38,13 @@ pub struct Init {
     /// Where to write the recipe; `-` is standard output.
     #[arg(long, default_value = "recipe.toml", value_name = "FILE")]
     out: PathBuf,
-    /// Write over an existing file.
+    /// Overwrite an existing file.
     #[arg(long)]
     force: bool,
 }
 
 impl Init {
-    /// Looks at the files and writes the recipe.
+    /// Reads the files and writes the recipe.
     pub fn run(self) -> Result<ExitCode> {
         let entry = registry::find(&self.head)?;
         if let Some(encoder) = &self.encoder {
@@ -147,12 +147,19 @@ impl Init {
         suggestions.sort_by_key(|suggestion| suggestion.setting.contains('.'));
         let mut table = "";
         for suggestion in &suggestions {
-            let (part, key) = suggestion.setting.rsplit_once('.').unwrap_or(("", &suggestion.setting));
+            let (part, key) = suggestion
+                .setting
+                .rsplit_once('.')
+                .unwrap_or(("", &suggestion.setting));
             if part != table {
                 writeln!(text, "\n[head.{part}]")?;
                 table = part;
             }
-            writeln!(text, "# {}\n{key} = {}", suggestion.reason, suggestion.value)?;
+            writeln!(
+                text,
+                "# {}\n{key} = {}",
+                suggestion.reason, suggestion.value
+            )?;
         }
         Ok(())
     }

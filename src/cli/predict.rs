@@ -115,8 +115,8 @@ impl Predict {
         json!({"text": sentence.text, "entities": entities})
     }
 
-    /// The input as a stream. Texts and JSON lines are read as they come; other formats as a whole, and only there a
-    /// sentence knows the `context` sentences around it.
+    /// The input as a stream. Texts and JSON lines are read as they arrive; other formats are read as a whole, and only
+    /// those give a sentence the `context` sentences around it.
     fn items(&self, context: usize) -> Result<Receiver<Item>> {
         let is_json = match self.line_format()? {
             Some(format) => format != Format::PlainText,
@@ -179,7 +179,7 @@ impl Predict {
         self.file == Path::new("-")
     }
 
-    /// The format when it is one line a text; nothing for files that must be read as a whole.
+    /// The format, if it has one text per line; `None` for files that must be read as a whole.
     fn line_format(&self) -> Result<Option<Format>> {
         let ending = self
             .file

@@ -96,12 +96,18 @@ impl Sweep<'_> {
             })
             .collect();
         let pairs = (gold.iter().map(Vec::as_slice)).zip(mentions.iter().map(Vec::as_slice));
-        let unreachable = sentences.iter().map(|sentence| sentence.misaligned.len() as u64);
+        let unreachable = sentences
+            .iter()
+            .map(|sentence| sentence.misaligned.len() as u64);
         let all = threshold::sweep(pairs, unreachable.sum());
         let best = threshold::best(&all).context("there is nothing to sweep over")?;
         // Scores are compared as f32; a value slightly below keeps the mention that has exactly this score.
         let value = |at: &threshold::Threshold| {
-            let below = if key == SCORE { at.score } else { at.score.next_down().max(0.0) };
+            let below = if key == SCORE {
+                at.score
+            } else {
+                at.score.next_down().max(0.0)
+            };
             f64::from(below) * scale
         };
         if self.json {
@@ -128,7 +134,11 @@ impl Sweep<'_> {
             }
         }
         println!("{table}");
-        let option = if key == SCORE { "--threshold ".into() } else { format!("--set {key}=") };
+        let option = if key == SCORE {
+            "--threshold ".into()
+        } else {
+            format!("--set {key}=")
+        };
         println!("use it: nerzoo predict {option}{} ...", value(&best));
         Ok(())
     }
@@ -144,7 +154,10 @@ impl Sweep<'_> {
             all.find(|setting| setting.name == name)
         });
         match setting {
-            Some(Setting { score_scale: Some(scale), .. }) => Ok(*scale),
+            Some(Setting {
+                score_scale: Some(scale),
+                ..
+            }) => Ok(*scale),
             Some(_) => bail!("--sweep {key}: give the values to try, such as {key}=1,2,5"),
             None => bail!(
                 "--sweep {key}: {head} has no such setting (`nerzoo heads {head}` lists them); `--sweep {SCORE}` finds \
@@ -209,10 +222,14 @@ impl Sweep<'_> {
         sentences: &mut [Sentence],
     ) -> Result<Row> {
         let mut overrides = self.overrides.to_vec();
-        overrides.extend(axes.iter().zip(&values).map(|((key, _), value)| Assignment {
-            key: key.to_string(),
-            value: value.clone(),
-        }));
+        overrides.extend(
+            axes.iter()
+                .zip(&values)
+                .map(|((key, _), value)| Assignment {
+                    key: key.to_string(),
+                    value: value.clone(),
+                }),
+        );
         let tagger = registry::load(self.model, self.device, &overrides)?;
         data::link_context(sentences, tagger.context());
         tagger.tag(&sentences[..sentences.len().min(WARM_UP)])?;
@@ -237,7 +254,10 @@ impl Row {
         for ((key, _), value) in axes.iter().zip(&self.values) {
             row.insert(key.to_string(), json!(value));
         }
-        row.insert("sentences_per_second".into(), json!(self.sentences_per_second));
+        row.insert(
+            "sentences_per_second".into(),
+            json!(self.sentences_per_second),
+        );
         Value::Object(row)
     }
 }
@@ -264,13 +284,14 @@ fn plain(value: &toml::Value) -> String {
 
 /// All combinations of the axes' values, the last axis changing fastest.
 fn combinations(axes: &[(&str, Vec<&str>)]) -> Vec<Vec<toml::Value>> {
-    axes.iter().fold(vec![Vec::new()], |combinations, (_, values)| {
-        let extend = |combination: &Vec<toml::Value>| {
-            let combination = combination.clone();
-            (values.iter()).map(move |value| [&combination[..], &[parse_value(value)]].concat())
-        };
-        combinations.iter().flat_map(extend).collect()
-    })
+    axes.iter()
+        .fold(vec![Vec::new()], |combinations, (_, values)| {
+            let extend = |combination: &Vec<toml::Value>| {
+                let combination = combination.clone();
+                (values.iter()).map(move |value| [&combination[..], &[parse_value(value)]].concat())
+            };
+            combinations.iter().flat_map(extend).collect()
+        })
 }
 
 /// The axis that becomes the x axis of the plot: the last one with several values, all numbers.
@@ -279,10 +300,17 @@ fn x_axis(axes: &[(&str, Vec<&str>)]) -> Result<usize> {
     let Some((x, (key, values))) = axes.iter().enumerate().rev().find(several) else {
         bail!("--out: a plot needs a setting with several values");
     };
-    if values.iter().any(|value| number(&parse_value(value)).is_none()) {
+    if values
+        .iter()
+        .any(|value| number(&parse_value(value)).is_none())
+    {
         bail!("--out: {key} has values that are not numbers; put a setting with numbers last");
     }
-    let curves: usize = axes.iter().map(|(_, values)| values.len()).product::<usize>() / values.len();
+    let curves: usize = axes
+        .iter()
+        .map(|(_, values)| values.len())
+        .product::<usize>()
+        / values.len();
     let most = LineStyle::ALL.len();
     if curves > most {
         bail!("--out: this would be {curves} curves, a plot holds {most}; sweep over fewer values");
@@ -291,14 +319,20 @@ fn x_axis(axes: &[(&str, Vec<&str>)]) -> Result<usize> {
 }
 
 fn number(value: &toml::Value) -> Option<f64> {
-    value.as_float().or(value.as_integer().map(|value| value as f64))
+    value
+        .as_float()
+        .or(value.as_integer().map(|value| value as f64))
 }
 
 /// F1 and speed over the values of one axis, with a curve for each combination of the others.
 fn plot(rows: &[Row], axes: &[(&str, Vec<&str>)], x: usize) -> String {
     let x_of = |row: &Row| number(&row.values[x]).unwrap_or(0.0);
     let name_of = |row: &Row| {
-        let others = axes.iter().zip(&row.values).enumerate().filter(|(axis, _)| *axis != x);
+        let others = axes
+            .iter()
+            .zip(&row.values)
+            .enumerate()
+            .filter(|(axis, _)| *axis != x);
         let parts = others.map(|(_, ((key, _), value))| format!("{key} = {}", plain(value)));
         parts.collect::<Vec<_>>().join(", ")
     };
@@ -327,10 +361,17 @@ fn plot(rows: &[Row], axes: &[(&str, Vec<&str>)], x: usize) -> String {
     };
     let panels = [
         panel("F1 (%)", 100.0, |row| 100.0 * row.counts.f1()),
-        panel("Sentences per second", f64::INFINITY, |row| row.sentences_per_second),
+        panel("Sentences per second", f64::INFINITY, |row| {
+            row.sentences_per_second
+        }),
     ];
     let x_range = Axis::of_counts(rows.iter().map(x_of));
-    page(&format!("Scores over {}", axes[x].0), axes[x].0, &x_range, &panels)
+    page(
+        &format!("Scores over {}", axes[x].0),
+        axes[x].0,
+        &x_range,
+        &panels,
+    )
 }
 
 #[cfg(test)]
@@ -347,17 +388,27 @@ mod tests {
             },
             sentences_per_second: 1000.0 / (index + 1) as f64,
         };
-        combinations(axes).into_iter().enumerate().map(row).collect()
+        combinations(axes)
+            .into_iter()
+            .enumerate()
+            .map(row)
+            .collect()
     }
 
     #[test]
     fn there_is_a_curve_for_each_combination_of_the_other_settings() {
         let drawn = |svg: &str| svg.matches("<polyline class=\"curve\"").count();
-        let axes = [("head.spans", vec!["20", "60", "120"]), ("head.steps", vec!["1", "2", "5"])];
+        let axes = [
+            ("head.spans", vec!["20", "60", "120"]),
+            ("head.steps", vec!["1", "2", "5"]),
+        ];
         let both = plot(&rows(&axes), &axes, x_axis(&axes).unwrap());
         assert_eq!(drawn(&both), 2 * 3);
         assert!(both.contains("head.spans = 120") && both.contains(">head.steps<"));
-        let axes = [("head.spans", vec!["20", "60", "120"]), ("head.steps", vec!["5"])];
+        let axes = [
+            ("head.spans", vec!["20", "60", "120"]),
+            ("head.steps", vec!["5"]),
+        ];
         let spans = plot(&rows(&axes), &axes, x_axis(&axes).unwrap());
         assert_eq!(drawn(&spans), 2);
         assert!(spans.contains(">head.spans<"));

@@ -16,8 +16,8 @@ use crate::process;
 use crate::recipe::Recipe;
 use crate::registry;
 use crate::text::{Mention, Sentence};
-use crate::train::{Finished, ProgressOutput, TrainOptions};
 use crate::train::progress::clock;
+use crate::train::{Finished, ProgressOutput, TrainOptions};
 
 /// Arguments of `train`.
 #[derive(Debug, Args)]
@@ -33,7 +33,7 @@ pub struct Train {
     /// Train every combination of values, such as head.alpha=0.1,0.5; may be repeated. One folder per run.
     #[arg(long, value_name = "KEY=VALUE,VALUE")]
     pub(super) grid: Vec<String>,
-    /// Train with each of these seeds; scores are shown as mean and deviation.
+    /// Train with each of these seeds; scores are shown as mean and standard deviation.
     #[arg(long, value_delimiter = ',', value_name = "SEED,SEED")]
     pub(super) seeds: Vec<u64>,
     /// Continue the run in the folder from its newest intact checkpoint.
@@ -112,7 +112,7 @@ impl Train {
         Ok((entry.train)(&options)?)
     }
 
-    /// The folder asked for, or the first free (with `--resume`: the last used) of runs/<recipe>, runs/<recipe>-2...
+    /// The folder given, or the first unused (with `--resume`: the last used) of runs/<recipe>, runs/<recipe>-2...
     fn folder(&self) -> PathBuf {
         if let Some(out) = &self.out {
             return out.clone();
@@ -176,7 +176,7 @@ fn print_scores(finished: &Finished) {
     }
 }
 
-/// The text with its mentions in brackets, inner ones inside.
+/// The text with its mentions in brackets, nested ones inside each other.
 fn bracketed(sentence: &Sentence, mentions: &[Mention]) -> String {
     let mut text = String::new();
     let mut sorted: Vec<&Mention> = mentions.iter().collect();

@@ -11,6 +11,7 @@ use super::source::Collector;
 use super::stats::{Overlaps, share};
 use super::{Format, Options, Problem, Severity, collect, detect_format};
 use crate::error::{Error, Location, Result};
+use crate::table::Table;
 use crate::text::{Entity, Sentence, Span, outermost};
 
 /// The result of [`check`].
@@ -266,29 +267,34 @@ impl fmt::Display for CheckReport {
             )?;
         }
         writeln!(f, "{} errors, {} warnings\n", self.errors, self.warnings)?;
+        let mut table = Table::headless();
         let mut row = |name: &str, count: usize| {
             let percent = 100.0 * share(count, self.entities);
-            writeln!(f, "{name:<45} {count:>9}  {percent:>6.2} %")
+            table.row([
+                name.to_owned(),
+                count.to_string(),
+                format!("{percent:.2} %"),
+            ]);
         };
-        row("entities", self.entities)?;
-        row("  overlapping another", self.overlapping)?;
-        row("  nested", self.nested)?;
-        row("  two types on one span", self.same_span)?;
-        row("  crossing another", self.crossing)?;
-        row("  not at word boundaries", self.misaligned)?;
+        row("entities", self.entities);
+        row("  overlapping another", self.overlapping);
+        row("  nested", self.nested);
+        row("  two types on one span", self.same_span);
+        row("  crossing another", self.crossing);
+        row("  not at word boundaries", self.misaligned);
         for bound in &self.recall_bounds {
             row(
                 &format!("within reach of a {}", bound.model),
                 bound.entities,
-            )?;
+            );
         }
         for limit in &self.span_limits {
             row(
                 &format!("  spans of up to {} words", limit.words),
                 limit.entities,
-            )?;
+            );
         }
-        Ok(())
+        writeln!(f, "{table}")
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::table::Table;
 use crate::text::Sentence;
 
 /// Statistics of a corpus. Entities are counted as in the file, including those that do not match word boundaries.
@@ -172,41 +173,54 @@ impl SentenceLengths {
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lengths = &self.sentence_lengths;
-        writeln!(f, "sentences    {:>9}", self.sentences)?;
-        writeln!(f, "documents    {:>9}", self.documents)?;
-        writeln!(
-            f,
-            "words        {:>9}   {:.1} per sentence, median {}, 99 % up to {}, longest {}",
-            self.words, lengths.mean, lengths.median, lengths.percentile_99, lengths.max
-        )?;
-        writeln!(
-            f,
-            "entities     {:>9}   {} sentences have none",
-            self.entities, self.without_entities
-        )?;
-        writeln!(
-            f,
-            "  nested     {:>9}   {:.1} % overlap an entity of another span, {} have two types on one span",
+        let mut totals = Table::headless().left([2]);
+        let mut row = |name: &str, count: usize, remark: String| {
+            totals.row([name.to_owned(), count.to_string(), remark]);
+        };
+        row("sentences", self.sentences, String::new());
+        row("documents", self.documents, String::new());
+        row(
+            "words",
+            self.words,
+            format!(
+                "{:.1} per sentence, median {}, 99 % up to {}, longest {}",
+                lengths.mean, lengths.median, lengths.percentile_99, lengths.max
+            ),
+        );
+        row(
+            "entities",
+            self.entities,
+            format!("{} sentences have none", self.without_entities),
+        );
+        row(
+            "  nested",
             self.nested,
-            100.0 * self.nested_share,
-            self.same_span
-        )?;
-        writeln!(
-            f,
-            "  misaligned {:>9}   not at word boundaries",
-            self.misaligned
-        )?;
+            format!(
+                "{:.1} % overlap an entity of another span, {} have two types on one span",
+                100.0 * self.nested_share,
+                self.same_span
+            ),
+        );
+        row(
+            "  misaligned",
+            self.misaligned,
+            "not at word boundaries".to_owned(),
+        );
+        writeln!(f, "{totals}")?;
         writeln!(f, "\ntypes")?;
-        let mut types: Vec<(&String, &usize)> = self.types.iter().collect();
-        types.sort_by_key(|(name, count)| (std::cmp::Reverse(**count), *name));
-        let width = types
-            .iter()
-            .map(|(name, _)| name.chars().count())
-            .max()
-            .unwrap_or(0);
-        for (name, count) in types {
+        let mut by_count: Vec<(&String, &usize)> = self.types.iter().collect();
+        by_count.sort_by_key(|(name, count)| (std::cmp::Reverse(**count), *name));
+        let mut types = Table::headless();
+        for (name, count) in by_count {
             let percent = 100.0 * share(*count, self.entities);
-            writeln!(f, "  {name:<width$} {count:>9}  {percent:>5.1} %")?;
+            types.row([
+                format!("  {name}"),
+                count.to_string(),
+                format!("{percent:.1} %"),
+            ]);
+        }
+        if !self.types.is_empty() {
+            writeln!(f, "{types}")?;
         }
         write_histogram(f, "\nwords in an entity", &self.lengths, 10)?;
         write_histogram(
@@ -237,13 +251,16 @@ fn write_histogram(
     if beyond > 0 {
         rows.push((format!("> {limit}"), beyond));
     }
-    let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(1);
     writeln!(f, "{title}")?;
+    let Some(most) = rows.iter().map(|(_, count)| *count).max() else {
+        return Ok(());
+    };
+    let mut table = Table::headless().right(0).left([2]).min_widths([6]);
     for (key, count) in rows {
         let bar = "#".repeat((count * 40).div_ceil(most));
-        writeln!(f, "  {key:>5} {count:>9}  {bar}")?;
+        table.row([key, count.to_string(), bar]);
     }
-    Ok(())
+    writeln!(f, "{table}")
 }
 
 #[cfg(test)]

@@ -223,6 +223,9 @@ mod tests {
     fn the_cpu_is_always_detected() {
         let names: Vec<String> = detect_all().into_iter().map(|device| device.name).collect();
         assert_eq!(names[0], "cpu");
-        assert_eq!(names.contains(&"ndarray".to_string()), cfg!(feature = "ndarray"));
+        assert_eq!(
+            names.contains(&"ndarray".to_string()),
+            cfg!(feature = "ndarray")
+        );
     }
 }

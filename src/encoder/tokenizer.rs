@@ -47,11 +47,13 @@ impl WordTokenizer {
             ));
         }
         let lowercase = read_lowercase(folder)?;
-        let model = WordPiece::from_file(&vocabulary.to_string_lossy())
+        let tokenizer = WordPiece::from_file(&vocabulary.to_string_lossy())
             .unk_token("[UNK]".into())
             .build()
-            .map_err(|problem| Error::encoder(&vocabulary, problem.to_string()))?;
-        Self::new(bert_tokenizer(model, lowercase), &vocabulary)
+            .and_then(|model| bert_tokenizer(model, lowercase));
+        let tokenizer =
+            tokenizer.map_err(|problem| Error::encoder(&vocabulary, problem.to_string()))?;
+        Self::new(tokenizer, &vocabulary)
     }
 
     /// Reads a `tokenizer.json`.
@@ -101,7 +103,7 @@ impl WordTokenizer {
             .map_err(fail)?;
         trainer.train(&mut model).map_err(fail)?;
         Self::new(
-            bert_tokenizer(model, lowercase),
+            bert_tokenizer(model, lowercase).map_err(fail)?,
             Path::new("trained vocabulary"),
         )
     }
@@ -275,7 +277,7 @@ fn normalize(normalizer: &BertNormalizer, word: &str) -> String {
     }
 }
 
-fn bert_tokenizer(model: WordPiece, lowercase: bool) -> Tokenizer {
+fn bert_tokenizer(model: WordPiece, lowercase: bool) -> tokenizers::Result<Tokenizer> {
     let specials: Vec<AddedToken> = SPECIAL_PIECES
         .into_iter()
         .filter(|name| model.token_to_id(name).is_some())
@@ -284,8 +286,8 @@ fn bert_tokenizer(model: WordPiece, lowercase: bool) -> Tokenizer {
     let mut tokenizer = Tokenizer::new(ModelWrapper::WordPiece(model));
     tokenizer.with_normalizer(Some(bert_normalizer(lowercase)));
     tokenizer.with_pre_tokenizer(Some(BertPreTokenizer));
-    tokenizer.add_special_tokens(&specials);
-    tokenizer
+    tokenizer.add_special_tokens(specials)?;
+    Ok(tokenizer)
 }
 
 /// Whether words are lower-cased according to a folder's `tokenizer_config.json`; BERT's default is yes.

@@ -92,7 +92,11 @@ impl Diagnosis {
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = 100.0 * self.count as f64 / self.of.max(1) as f64;
-        write!(f, "{}: {} of {} ({percent:.1} %)", self.name, self.count, self.of)
+        write!(
+            f,
+            "{}: {} of {} ({percent:.1} %)",
+            self.name, self.count, self.of
+        )
     }
 }
 

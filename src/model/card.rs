@@ -1,4 +1,4 @@
-//! The model card: a README with a YAML head that model hubs understand.
+//! The model card: a README with YAML metadata as model hubs read it.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::recipe::Recipe;
 use crate::text::Labels;
 
-/// What a card says beyond the recipe.
+/// The contents of a model card.
 pub struct CardFacts<'a> {
     /// The recipe with every default.
     pub recipe: &'a Recipe,
@@ -23,7 +23,7 @@ pub struct CardFacts<'a> {
     pub nested: bool,
 }
 
-/// What a card says of the corpus.
+/// Facts about the corpus, for the model card.
 #[derive(Debug, Clone)]
 pub struct CorpusFacts {
     /// Its full name.
@@ -36,7 +36,7 @@ pub struct CorpusFacts {
     pub source: String,
 }
 
-/// The card's text.
+/// The model card as Markdown.
 pub fn card(facts: &CardFacts<'_>) -> String {
     let mut text = String::new();
     head(&mut text, facts).expect("writing to a string");
@@ -44,7 +44,7 @@ pub fn card(facts: &CardFacts<'_>) -> String {
     text
 }
 
-/// A YAML scalar that needs no thought about special characters.
+/// A string as a quoted YAML scalar.
 fn quoted(value: &str) -> String {
     Value::String(value.to_string()).to_string()
 }

@@ -207,11 +207,7 @@ pub fn write<H: Head>(folder: &Path, files: &ModelFiles<'_, H>) -> Result<()> {
     put("metrics.json", &pretty(&files.metrics))?;
     put("README.md", &files.card)?;
     files.pieces.save(&inside.join("tokenizer.json"))?;
-    save_weights(
-        files.model,
-        &inside.join("model.safetensors"),
-        files.half,
-    )?;
+    save_weights(files.model, &inside.join("model.safetensors"), files.half)?;
     manifest::write(inside)?;
     load::<H>(inside, &files.model.device().inner(), &[])?;
     for name in FILES.into_iter().chain([manifest::FILE]) {

@@ -1,4 +1,4 @@
-//! `manifest.json`: the sha256 of every file beside it.
+//! `manifest.json`: the SHA-256 of every file of a folder.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::files::sha256;
 
-/// The name of the manifest.
+/// File name of the manifest.
 pub const FILE: &str = "manifest.json";
 
 /// Writes the manifest of the files of a folder (not of its sub-folders), and flushes everything to disk.
@@ -33,16 +33,16 @@ pub fn write(folder: &Path) -> Result<()> {
     flush(&path)
 }
 
-/// Waits until a file is on disk; some systems want it writable for that.
+/// Waits until a file is on disk. Some systems require it to be open for writing.
 fn flush(path: &Path) -> Result<()> {
     File::options()
         .write(true)
         .open(path)
         .and_then(|file| file.sync_all())
-        .map_err(|said| Error::io(path, said))
+        .map_err(|source| Error::io(path, source))
 }
 
-/// Fails unless every file the manifest names is there with its hash.
+/// Fails unless every file in the manifest exists and has its hash.
 pub fn verify(folder: &Path) -> Result<()> {
     let path = folder.join(FILE);
     let text = fs::read_to_string(&path).map_err(|source| Error::io(&path, source))?;
@@ -59,7 +59,7 @@ pub fn verify(folder: &Path) -> Result<()> {
         if sha256(&file)? != expected {
             if name == "README.md" {
                 tracing::warn!("{} was edited since the model was written", file.display());
-                continue; // people improve their cards; the model is still the same
+                continue; // an edited card does not change the model
             }
             return Err(Error::model_folder(
                 &file,

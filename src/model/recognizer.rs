@@ -1,4 +1,4 @@
-//! A model is an encoder and a head: the one module that is trained, saved and loaded.
+//! The model: an encoder and a head, the Burn module that is trained, saved and loaded.
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
@@ -8,17 +8,17 @@ use crate::encoder::{Encoder, EncoderConfig, WordStates};
 use crate::heads::{Head, Losses};
 use crate::text::{Labels, Mention};
 
-/// An encoder with a head on it.
+/// A model: an encoder followed by a head.
 #[derive(Module, Debug)]
 pub struct Recognizer<H: Head> {
-    /// Words to states.
+    /// Computes a state for each word.
     pub encoder: Encoder,
-    /// States to losses and mentions.
+    /// Computes losses and mentions from word states.
     pub head: H,
 }
 
 impl<H: Head> Recognizer<H> {
-    /// A model with fresh weights.
+    /// A model with newly initialised weights.
     pub fn new(
         encoder: &EncoderConfig,
         head: &H::Config,
@@ -36,8 +36,8 @@ impl<H: Head> Recognizer<H> {
         self.encoder.transformer.device()
     }
 
-    /// Word states. A frozen encoder's transformer runs without dropout and leaves no trace for the gradient, not even
-    /// one to the head's prompt; the features, which start from nothing, are trained all the same.
+    /// The word states of a batch. The transformer of a frozen encoder runs without dropout and without autodiff, so the
+    /// head's prompt gets no gradient either; word features are trained even then, as they are not pretrained.
     pub fn states(&self, batch: &PieceBatch, frozen: bool) -> WordStates {
         let device = self.device();
         let prompt = self.head.prompt();

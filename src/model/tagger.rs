@@ -5,10 +5,10 @@ use std::sync::mpsc::sync_channel;
 
 use serde::Serialize;
 
+use crate::data::words;
 use crate::encoder::EncoderConfig;
 use crate::encoder::batching::{BatchLimits, PieceBatch, PieceBatcher, plan};
 use crate::encoder::tokenizer::WordTokenizer;
-use crate::data::words;
 use crate::error::{Error, Result};
 use crate::heads::{Detail, Diagnosis, Head};
 use crate::model::recognizer::Recognizer;
@@ -120,22 +120,22 @@ impl<H: Head> ModelTagger<H> {
         // Burn panics when a device is out of memory or lost.
         let result = process::catch(|| {
             std::thread::scope(|scope| {
-            scope.spawn(move || {
-                for (number, part) in sentences.chunks(SORTED_TOGETHER).enumerate() {
-                    let encoded = batcher.encode(part);
-                    for indices in plan(&encoded, &LIMITS) {
-                        let batch = batcher.make_batch(part, &encoded, &indices);
-                        let first = number * SORTED_TOGETHER;
-                        let indices: Vec<usize> = indices.iter().map(|i| first + i).collect();
-                        if sender.send((indices, batch)).is_err() {
-                            return;
+                scope.spawn(move || {
+                    for (number, part) in sentences.chunks(SORTED_TOGETHER).enumerate() {
+                        let encoded = batcher.encode(part);
+                        for indices in plan(&encoded, &LIMITS) {
+                            let batch = batcher.make_batch(part, &encoded, &indices);
+                            let first = number * SORTED_TOGETHER;
+                            let indices: Vec<usize> = indices.iter().map(|i| first + i).collect();
+                            if sender.send((indices, batch)).is_err() {
+                                return;
+                            }
                         }
                     }
+                });
+                for (indices, batch) in receiver {
+                    call(&indices, &batch);
                 }
-            });
-            for (indices, batch) in receiver {
-                call(&indices, &batch);
-            }
             });
         });
         result.map_err(|panic| Error::DeviceFailed {

@@ -1,11 +1,11 @@
-//! Values that contradict each other or lie out of range, found before anything is read or trained.
+//! Checks of a recipe: values out of range and values that contradict each other.
 
 use super::Recipe;
 use crate::data;
 use crate::error::{Error, Result};
 
 impl Recipe {
-    /// The recipe, or what is wrong with it; `origin` names it.
+    /// Returns the recipe if its values are valid; `origin` names it in error messages.
     pub(super) fn checked(self, origin: &str) -> Result<Self> {
         let fail = |problem: &str| Err(Error::Config(format!("{origin}: {problem}")));
         let train = &self.train;

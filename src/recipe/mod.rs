@@ -1,4 +1,4 @@
-//! A recipe is a run: one TOML file fixes data, encoder, head, optimiser, schedule and seed.
+//! Recipes: one TOML file fixes everything a training run depends on (data, encoder, head, optimizer, schedule, seed).
 
 mod check;
 mod read;
@@ -15,30 +15,30 @@ use crate::encoder::{LayerPooling, Pooling, ScratchConfig};
 use crate::error::{Error, Result};
 use crate::heads::settings::{self, Settings};
 
-/// Everything a run depends on.
+/// The description of a training run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
-    /// One line on what this run is for.
+    /// The purpose of the run in one line.
     #[serde(default)]
     pub about: String,
     /// Where the sentences come from.
     pub data: Data,
-    /// What turns words into states.
+    /// The encoder, which computes a vector for each word.
     #[serde(default)]
     pub encoder: EncoderChoice,
-    /// `name` and the knobs of that head.
+    /// The head's `name` and its settings.
     pub head: Table,
-    /// Another head to share the encoder with.
+    /// Another head to train on the same encoder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bundle: Option<BundleWith>,
-    /// How it is trained.
+    /// Optimizer, schedule and batches.
     #[serde(default)]
     pub train: Train,
-    /// A text to tag when training is done, to show what the model does.
+    /// A text to tag after training, as a demonstration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<String>,
-    /// What the paper reports for this set-up.
+    /// The score that the paper reports for this setup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paper: Option<Reported>,
 }
@@ -47,26 +47,26 @@ pub struct Recipe {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Data {
-    /// The name of a corpus; its dataset.toml says which files are which split.
+    /// The name of a corpus, whose dataset.toml lists the files of each split.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub corpus: Option<String>,
     /// Files to train on, instead of a corpus.
     pub train: Vec<PathBuf>,
     /// Files to choose the best checkpoint with. Without any, a tenth of `train` is held out.
     pub dev: Vec<PathBuf>,
-    /// Files to report on.
+    /// Files for the final scores.
     pub test: Vec<PathBuf>,
-    /// Only the first so many training sentences.
+    /// Use only this many training sentences, the first ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
-    /// Leave out training sentences with more words than this; how many is said.
+    /// Leave out training sentences with more words than this; their number is reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub longest: Option<usize>,
     /// How to read the files.
     pub options: data::Options,
 }
 
-/// Which encoder: a pretrained one by folder or name, or a fresh one.
+/// The encoder of a run: a pretrained one by folder or name, or one trained from scratch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EncoderChoice {
@@ -76,21 +76,21 @@ pub struct EncoderChoice {
     /// The licence of the pretrained weights, for the model card.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub licence: Option<String>,
-    /// How a word's pieces become its state.
+    /// How the states of a word's pieces are pooled into one.
     pub pooling: Pooling,
-    /// Which layers are read.
+    /// Which transformer layers are used.
     pub layers: LayerPooling,
-    /// Dropout inside a pretrained transformer; without it the model's own value.
+    /// Dropout inside a pretrained transformer; the default is the pretrained model's own value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropout: Option<f64>,
-    /// Pieces that neighbouring windows of a long sentence share.
+    /// Number of pieces that neighbouring windows of a long sentence share.
     pub overlap: usize,
-    /// Sentences of its document read with each one, on each side.
+    /// Number of neighbouring sentences of the document on each side that are encoded with each sentence.
     pub context: usize,
     /// Sizes of an encoder trained from scratch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scratch: Option<ScratchConfig>,
-    /// What a word's state holds besides the transformer's.
+    /// Word features in addition to the transformer's states.
     pub features: FeatureChoice,
 }
 
@@ -110,7 +110,7 @@ impl Default for EncoderChoice {
     }
 }
 
-/// Bundling by one line: the head stays the one that answers, and learns beside another.
+/// Trains the head together with another one on the same encoder; predictions still come from the head itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BundleWith {
@@ -125,50 +125,50 @@ fn tenth() -> f64 {
     0.1
 }
 
-/// How a run is trained.
+/// The `[train]` table of a recipe: optimizer, schedule, batches, checkpoints.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Train {
-    /// Everything random follows from it.
+    /// Random seed of the whole run.
     pub seed: u64,
     /// Passes over the training sentences.
     pub epochs: usize,
-    /// Sentences a batch.
+    /// Sentences per batch.
     pub batch: usize,
-    /// So many batches of random sentences are sorted by length together before they are cut: more means less
-    /// padding, but batches of short sentences teach less a step. 1 for no sorting.
+    /// Number of batches whose sentences are sorted by length together: a larger number means less padding, but batches
+    /// of short sentences contribute less per step. 1 for no sorting.
     pub bucket: usize,
-    /// Pieces a batch at most, padding included: as many sentences as fit, instead of `batch` of them, which then only
-    /// says how many are sorted together. 0 for no such limit.
+    /// Largest number of pieces per batch, padding included, instead of a number of sentences (`batch` then only
+    /// determines how many are sorted together). 0 for no such limit.
     pub tokens_per_batch: usize,
-    /// Batches whose gradients are averaged into one step.
+    /// Number of batches whose gradients are averaged for one optimizer step.
     pub accumulate: usize,
-    /// Highest learning rate.
+    /// Peak learning rate.
     pub learning_rate: f64,
-    /// The head's own highest learning rate, when it differs.
+    /// Peak learning rate of the head, if it differs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head_learning_rate: Option<f64>,
-    /// Share of the steps in which the rate rises to its highest; then it falls to 0 on a line.
+    /// Fraction of the steps for linear warm-up; afterwards the rate decays linearly to 0.
     pub warm_up: f64,
     /// Decoupled weight decay; biases and norms have none.
     pub weight_decay: f64,
     /// AdamW's epsilon.
     pub epsilon: f64,
-    /// Longest gradient over all parameters together; longer ones are scaled down to it. 0 for no limit.
+    /// Largest global gradient norm; larger gradients are scaled down to it. 0 for no limit.
     pub clip: f64,
-    /// Epochs at the start in which the encoder's weights stay as they are.
+    /// Number of epochs at the start in which the encoder is frozen.
     pub freeze_encoder: usize,
-    /// Make these epochs a stage with a schedule of its own: the rate rises, is then this many times as high and falls
-    /// to 0, and everything begins anew for the epochs after them. Without it one schedule runs over all epochs.
+    /// Gives the frozen epochs a schedule of their own: warm-up, then decay to 0 from a rate this many times as high;
+    /// the remaining epochs start a second schedule. Without it one schedule covers all epochs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub freeze_rate: Option<f64>,
-    /// Epochs without a better dev F1 after which training stops. 0 for never.
+    /// Stop after this many epochs without a better dev F1. 0 for never.
     pub patience: usize,
     /// Write the final weights in half precision.
     pub half: bool,
-    /// Minutes between checkpoints inside an epoch; there is always one at its end.
+    /// Minutes between checkpoints within an epoch; there is always one at its end.
     pub checkpoint_minutes: f64,
-    /// Seconds between lines of progress when the output is no terminal.
+    /// Seconds between lines of progress when the output is not a terminal.
     pub report_seconds: f64,
 }
 
@@ -210,7 +210,7 @@ pub struct Reported {
     /// F1 in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub f1: Option<f64>,
-    /// The encoder it was reached with, and where it stands.
+    /// The encoder used, and the table in the paper.
     pub source: String,
 }
 
@@ -235,16 +235,16 @@ impl Recipe {
     pub fn with_head<C: Serialize>(&self, config: &C) -> Result<Self> {
         let mut head = Table::new();
         head.insert("name".into(), Value::String(self.head_name().into()));
-        let knobs = Table::try_from(config)
+        let settings = Table::try_from(config)
             .map_err(|problem| Error::Config(format!("[head]: {problem}")))?;
-        head.extend(knobs);
+        head.extend(settings);
         Ok(Self {
             head,
             ..self.clone()
         })
     }
 
-    /// As TOML, every value written out.
+    /// The recipe as TOML with every value.
     pub fn to_toml(&self) -> Result<String> {
         toml::to_string(self).map_err(|problem| Error::Config(problem.to_string()))
     }

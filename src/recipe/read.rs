@@ -22,12 +22,12 @@ impl Recipe {
             let line = problem.span().map_or(0, |span| {
                 1 + text[..span.start.min(text.len())].matches('\n').count()
             });
-            let place = if line > 0 {
+            let location = if line > 0 {
                 format!("{origin}:{line}")
             } else {
                 origin.to_string()
             };
-            Error::Config(format!("{place}: {}", explain(problem.message())))
+            Error::Config(format!("{location}: {}", explain(problem.message())))
         };
         let recipe: Self = toml::from_str(text).map_err(located)?;
         if overrides.is_empty() {

@@ -255,7 +255,7 @@ impl Lock {
                 run,
                 "another process is training in this folder; wait for it or give another --out",
             )),
-            Err(TryLockError::Error(said)) => Err(Error::io(&path, said)),
+            Err(TryLockError::Error(source)) => Err(Error::io(&path, source)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The sentences of a run: found by name or path, limited, split, and checked before a minute is spent on them.
+//! The sentences of a run: found by name or path, limited, split and checked before training.
 
 use std::path::PathBuf;
 
@@ -12,23 +12,23 @@ use crate::model::card;
 use crate::recipe::Recipe;
 use crate::text::{Labels, Sentence, is_nested};
 
-/// The three parts of a run's data.
+/// The training, dev and test sentences of a run.
 #[derive(Debug)]
 pub struct Corpus {
-    /// Trained on.
+    /// Training sentences.
     pub train: Vec<Sentence>,
-    /// Chooses the best checkpoint.
+    /// Sentences on which the best checkpoint is chosen.
     pub dev: Vec<Sentence>,
-    /// Reported on.
+    /// Sentences for the final scores.
     pub test: Vec<Sentence>,
-    /// Types in the training sentences.
+    /// Entity types of the training sentences.
     pub labels: Labels,
-    /// What the model card says of it.
+    /// Facts for the model card, if it is a named corpus.
     pub about: Option<card::CorpusFacts>,
 }
 
 impl Corpus {
-    /// Loads what a recipe asks for.
+    /// Loads the corpus of a recipe.
     pub fn load(recipe: &Recipe, roots: &[PathBuf]) -> Result<Self> {
         let data = &recipe.data;
         let (mut train, mut dev, mut test, about) = match &data.corpus {
@@ -62,7 +62,7 @@ impl Corpus {
             train = parts.next().unwrap_or_default();
             dev = parts.next().unwrap_or_default();
             tracing::info!(
-                "no dev sentences given: {} of the training sentences are held out, {} stay",
+                "no dev sentences given: {} training sentences are held out for it, {} remain",
                 dev.len(),
                 train.len()
             );
@@ -82,13 +82,13 @@ impl Corpus {
     fn check(&self) -> Result<()> {
         if self.train.is_empty() {
             return Err(Error::Config(
-                "there are no training sentences; look at [data] in the recipe, and try `nerzoo data stats` on the file"
+                "there are no training sentences; check [data] in the recipe, and run `nerzoo data stats` on the file"
                     .into(),
             ));
         }
         if self.labels.is_empty() {
             return Err(Error::Config(
-                "no training sentence has an entity; `nerzoo data check` on the file shows what was read".into(),
+                "no training sentence has an entity; run `nerzoo data check` on the file to see what was read".into(),
             ));
         }
         for (name, part) in [("dev", &self.dev), ("test", &self.test)] {
@@ -100,7 +100,7 @@ impl Corpus {
                 .collect();
             if !unknown.is_empty() {
                 tracing::warn!(
-                    "{name} has types that training never shows, so they cannot be found: {}",
+                    "{name} has entity types that do not occur in training, so they cannot be found: {}",
                     unknown.join(", ")
                 );
             }
@@ -108,7 +108,7 @@ impl Corpus {
         Ok(())
     }
 
-    /// A hash of what the run is trained and chosen on: words and entities of the training and dev sentences.
+    /// A hash of the words and entities of the training and dev sentences.
     pub fn fingerprint(&self) -> String {
         let mut hasher = Sha256::new();
         for (part, sentences) in [("train", &self.train), ("dev", &self.dev)] {
@@ -131,7 +131,7 @@ impl Corpus {
         digest.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// How many training entities share a word with another.
+    /// Number of training entities that overlap another.
     pub fn nested(&self) -> usize {
         self.train
             .iter()

@@ -31,7 +31,7 @@ pub struct PreparedRun<H: Head> {
     pub corpus: Corpus,
     /// The tokenizer.
     pub pieces: Arc<WordTokenizer>,
-    /// The encoder's sizes.
+    /// The encoder's configuration.
     pub encoder: EncoderConfig,
     /// The pretrained encoder's folder.
     pub pretrained: Option<PathBuf>,

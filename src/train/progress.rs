@@ -33,7 +33,7 @@ impl Reporter {
         }
     }
 
-    /// After a batch.
+    /// Reports a batch, at most one line every few seconds.
     pub fn step(&mut self, state: &RunState, sentences: usize, rate: f64) {
         self.sentences_since += sentences;
         let elapsed = self.last.elapsed();
@@ -61,7 +61,7 @@ impl Reporter {
         self.sentences_since = 0;
     }
 
-    /// After an epoch.
+    /// Reports the end of an epoch.
     pub fn epoch(&mut self, state: &RunState) {
         let Some(point) = state.curves.points.last().filter(|_| !self.silent) else {
             return;

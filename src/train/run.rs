@@ -105,7 +105,7 @@ pub fn train<H: Head>(options: &TrainOptions) -> Result<Finished> {
     let run = PreparedRun::<H>::new(recipe, head, corpus)?;
     fs::create_dir_all(&options.out).map_err(|source| Error::io(&options.out, source))?;
     let _lock = Lock::take(&options.out)?;
-    let state = run_folder::enter(options, &run.recipe)?;
+    let state = run_folder::enter::<H>(options, &run.recipe)?;
     match &state {
         None => run.write_description(&options.out)?,
         Some(state) if state.data != run.corpus.fingerprint() => {

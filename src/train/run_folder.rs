@@ -5,6 +5,7 @@ use super::run::TrainOptions;
 use super::state::RunState;
 use crate::error::{Error, Result};
 use crate::files::write_atomic;
+use crate::heads::Head;
 use crate::recipe::Recipe;
 
 /// Fails when the folder holds a run that is not being resumed.
@@ -19,7 +20,7 @@ pub(super) fn refuse_other_run(options: &TrainOptions) -> Result<()> {
 }
 
 /// Takes the folder: writes the recipe of a new run, or returns the state to resume from.
-pub(super) fn enter(options: &TrainOptions, recipe: &Recipe) -> Result<Option<RunState>> {
+pub(super) fn enter<H: Head>(options: &TrainOptions, recipe: &Recipe) -> Result<Option<RunState>> {
     refuse_other_run(options)?;
     let path = options.out.join("recipe.toml");
     let text = recipe.to_toml()?;
@@ -28,6 +29,8 @@ pub(super) fn enter(options: &TrainOptions, recipe: &Recipe) -> Result<Option<Ru
         return Ok(None);
     }
     let before = Recipe::read(&path, &[])?;
+    // An older program may have written other names for the same settings, or not have known some of them.
+    let before = before.with_head(&before.head_config::<H::Config>()?)?;
     if before != *recipe {
         return Err(Error::model_folder(
             &path,

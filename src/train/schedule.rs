@@ -1,4 +1,4 @@
-//! Learning rates over the steps of a run: warm-up and decay, for all parts of a model or with the head's own.
+//! The learning rate over the steps of a run: linear warm-up and decay, optionally with its own peak for the head.
 
 use burn::module::ParamGroup;
 use burn::optim::LearningRate;
@@ -39,11 +39,11 @@ impl LrScheduler for WarmUp {
     }
 }
 
-/// One schedule after another; the first may be of no steps.
+/// Two schedules, one after the other; the first may have no steps.
 #[derive(Debug, Clone)]
 struct Stages {
     first: WarmUp,
-    /// How many times as high the first one's rate is once it has risen.
+    /// Factor for the first schedule's rate after its warm-up.
     boost: f64,
     second: WarmUp,
 }
@@ -69,7 +69,7 @@ impl LrScheduler for Stages {
     }
 }
 
-/// The learning rates of a run of `total` steps: one for all, or the head with its own.
+/// The learning-rate schedule of a run of `total` steps, with a group of its own for the head if it has its own rate.
 pub fn scheduler(train: &Train, total: usize) -> ModuleLrScheduler {
     let stage = |peak, total: usize| WarmUp {
         peak,

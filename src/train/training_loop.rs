@@ -271,7 +271,9 @@ impl<'a, H: Head> TrainingLoop<'a, H> {
             }
         }
         if !norm.is_finite() {
-            return Err(self.not_finite("gradient norm became infinite or NaN", &sentences.concat()));
+            return Err(
+                self.not_finite("gradient norm became infinite or NaN", &sentences.concat())
+            );
         }
         self.learner.lr_step();
         self.learner.optimizer_step(gradients);
@@ -292,11 +294,7 @@ impl<'a, H: Head> TrainingLoop<'a, H> {
     }
 
     /// Loss and scores on the dev sentences, computed without autodiff.
-    fn validate(
-        &mut self,
-        epoch: usize,
-        valid: &ValidLoader<Recognizer<H>>,
-    ) -> Result<DevScore> {
+    fn validate(&mut self, epoch: usize, valid: &ValidLoader<Recognizer<H>>) -> Result<DevScore> {
         let model = self.learner.model().valid();
         let mut sums = ValidationSums::default();
         self.valid_event(LearnerEvent::StartSplit {

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::{Dataset, SplitCounts};
 use crate::error::Result;
 use crate::files::sha256;
+use crate::table::Table;
 
 /// Comparison of a split's files with what is recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -94,38 +95,35 @@ impl Verification {
 
 impl fmt::Display for Verification {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{:8}{:>11}{:>11}{:>11}{:>11}  files",
-            "split", "sentences", "expected", "entities", "expected"
-        )?;
+        let header = [
+            "split",
+            "sentences",
+            "expected",
+            "entities",
+            "expected",
+            "files",
+        ];
+        let mut table = Table::new(header).left([5]).min_widths([8, 9, 9, 9, 9]);
         for checked in &self.splits {
-            write!(f, "{:8}", checked.split)?;
-            for count in checked
-                .counts()
+            let mut cells = vec![checked.split.clone()];
+            let counts = checked.counts();
+            let counts = counts
                 .iter()
-                .flat_map(|(found, expected)| [found, expected])
-            {
-                write!(
-                    f,
-                    "{:>11}",
-                    count.map_or("-".to_string(), |count| count.to_string())
-                )?;
-            }
-            for (index, (file, equal)) in checked.hashes.iter().enumerate() {
+                .flat_map(|(found, expected)| [found, expected]);
+            cells.extend(counts.map(|count| count.map_or("-".into(), |count| count.to_string())));
+            let files = checked.hashes.iter().map(|(file, equal)| {
                 let verdict = match equal {
                     Some(true) => "hash matches",
                     Some(false) => "hash differs",
                     None => "no hash recorded",
                 };
-                write!(
-                    f,
-                    "{}{file} ({verdict})",
-                    if index == 0 { "  " } else { ", " }
-                )?;
-            }
-            writeln!(f, "{}", if checked.ok() { "" } else { "  <- differs" })?;
+                format!("{file} ({verdict})")
+            });
+            let mark = if checked.ok() { "" } else { "  <- differs" };
+            cells.push(files.collect::<Vec<_>>().join(", ") + mark);
+            table.row(cells);
         }
+        writeln!(f, "{table}")?;
         let verdict = if self.ok() {
             "matches what is recorded"
         } else {

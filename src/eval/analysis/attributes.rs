@@ -1,6 +1,6 @@
 //! Attributes of an entity (length, sentence length, label consistency, density), sorted into buckets.
 //!
-//! Attributes and bucket limits are those of the Bundling Learning paper (equations 23a to 23d, table 5), with two
+//! Attributes and bucket limits follow the Bundling Learning paper (equations 23a to 23d, table 5), with two
 //! points made precise that the paper leaves open: label consistency is computed over training entities with the same
 //! words only, and attributes of a predicted entity over the predicted entities, as those of a gold entity are over the
 //! gold ones.

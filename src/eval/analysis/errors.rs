@@ -6,7 +6,7 @@
 //!
 //! 1. **type error**: a wrong prediction has the span of a gold entity that was not found; they are paired one to one;
 //! 2. **boundary error**: a wrong prediction without a type error shares a word with a gold entity that was not found
-//!    and has another span, whatever the labels;
+//!    and has another span, regardless of the labels;
 //! 3. **spurious**: every other wrong prediction;
 //! 4. **missed**: a gold entity that was not found and that no wrong prediction overlaps.
 //!

@@ -14,7 +14,7 @@ const STYLE: &str = include_str!("report.css");
 const CONFUSION: &str = "Rows are gold labels, columns predicted labels on the same span; correct ones are bold. (none): nothing was predicted on exactly that span, or nothing is gold there.";
 
 /// Explains the worst sentences.
-const WORST: &str = "The sentences with the most wrong predictions and missed entities of all models together. A box is an entity with its label below; boxes nest as entities do, and an entity that crosses another is drawn on a copy of the sentence. Dashed boxes with ✗ are wrong: borders (overlaps an entity that was not found), type (with the gold label) or spurious. Entities that a model did not find are listed below its sentence.";
+const WORST: &str = "The sentences with the most wrong predictions and missed entities of all models together. A box is an entity with its label below; boxes nest as entities do, and an entity that crosses another is drawn on a copy of the sentence. Dashed boxes with ✗ are wrong: boundary (overlaps an entity that was not found), type (with the gold label) or spurious. Entities that a model did not find are listed below its sentence.";
 
 impl Analysis {
     /// The page.
@@ -169,7 +169,7 @@ fn mistake(outcome: &PredictionOutcome) -> Option<String> {
     match outcome {
         PredictionOutcome::Correct => None,
         PredictionOutcome::WrongType(gold) => Some(format!("type, gold: {gold}")),
-        PredictionOutcome::WrongBoundary => Some("borders".to_owned()),
+        PredictionOutcome::WrongBoundary => Some("boundary".to_owned()),
         PredictionOutcome::Spurious => Some("spurious".to_owned()),
     }
 }
@@ -306,7 +306,7 @@ mod tests {
             "name=\"viewport\"",
             "<h1 ",
             "✗ <bdi>type, gold: LOC</bdi>",
-            "✗ <bdi>borders</bdi>",
+            "✗ <bdi>boundary</bdi>",
             "✗ not found: ",
             "▼",
         ] {

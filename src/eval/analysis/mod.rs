@@ -288,7 +288,7 @@ pub(super) mod tests {
     #[test]
     fn bucket_counts_equal_those_made_by_hand() {
         let analysis = example();
-        let nothing = GroupCounts::default();
+        let empty = GroupCounts::default();
         // Gold: Paris (1 word, LOC in 1 of 2 training entities with this word), Bank of France (3 words, unseen), France
         // (1 word, LOC in 1 of 1), all in 6 words with 3 entities; Paris Hilton (2 words, PER in 1 of 1), alone in 40
         // words, 1/40 = 0.025.
@@ -299,31 +299,31 @@ pub(super) mod tests {
                 group(1, 2, 1, 2),
                 group(0, 1, 0, 0),
                 group(0, 1, 0, 1),
-                nothing
+                empty
             ]
         );
         assert_eq!(
             bad[1], // tLen
-            [group(1, 3, 1, 3), nothing, nothing, group(0, 1, 0, 0)]
+            [group(1, 3, 1, 3), empty, empty, group(0, 1, 0, 0)]
         );
         assert_eq!(
             bad[2], // eCon; predicted: ORG unseen, Paris as PER in 1 of 2, France
             [
                 group(0, 1, 0, 1),
                 group(0, 1, 0, 1),
-                nothing,
+                empty,
                 group(1, 2, 1, 1)
             ]
         );
         assert_eq!(
             bad[3], // eDen
-            [nothing, group(0, 1, 0, 0), nothing, group(1, 3, 1, 3)]
+            [empty, group(0, 1, 0, 0), empty, group(1, 3, 1, 3)]
         );
         // The spurious PER is 1 predicted entity in 2 words, so XL, although gold has 0 in 2.
         let good = &analysis.models[0].buckets;
         assert_eq!(
             good[3],
-            [nothing, group(1, 1, 1, 1), nothing, group(3, 3, 3, 4)]
+            [empty, group(1, 1, 1, 1), empty, group(3, 3, 3, 4)]
         );
         assert_eq!(good[1][0], group(3, 3, 3, 4));
         assert_eq!(good[1][0].f1(), 6.0 / 7.0); // precision 3/4, recall 1

@@ -69,7 +69,9 @@ impl SpanLayer {
             None => spans.clone(),
         };
         let queries = with_slots(&spans);
-        let keys_values = self.self_attention.project_keys_values(queries.clone(), spans.clone());
+        let keys_values = self
+            .self_attention
+            .project_keys_values(queries.clone(), spans.clone());
         let found = self.self_attention.forward(queries, &keys_values, None);
         let spans = self.self_norm.forward(spans + self.dropout.forward(found));
         let found = self
