@@ -22,6 +22,7 @@ use super::state::RunState;
 use super::step::{Loss, SpanF1};
 use super::strategy::ResumableTraining;
 use super::training_loop::LoopConfig;
+use crate::device;
 use crate::error::{Error, Result};
 use crate::eval::{Report, evaluate};
 use crate::heads::Head;
@@ -73,7 +74,7 @@ impl TrainOptions {
             out: out.into(),
             resume: false,
             checkpoint_first: false,
-            devices: vec![Device::flex()],
+            devices: vec![device::cpu()],
             roots: vec!["datasets".into()],
             output: ProgressOutput::Silent,
             command: String::new(),
