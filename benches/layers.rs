@@ -1,4 +1,4 @@
-//! Benchmarks of the layers that dominate a training step, as fused kernels and as Burn operations: `cargo bench`.
+//! Benchmarks of the layers that dominate a training step, as fused kernels and as Burn operations: `cargo bench -p nerzoo-benches`.
 
 use burn::module::Module;
 use burn::optim::GradientsParams;
@@ -159,7 +159,7 @@ fn adamw(criterion: &mut Criterion) {
                 (model.clone(), gradients, loss.inner())
             },
             |(model, gradients, loss)| {
-                scale.clip(&model, &gradients, vec![loss], 1.0);
+                scale.set_from_norm(&model, &gradients, vec![loss], 1.0);
                 let rates = scheduler(&train, 10).step();
                 optimizer.step(rates, model, gradients)
             },

@@ -16,13 +16,13 @@ import venv
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-HOUSE = HERE.parent.parent
+ROOT = HERE.parent.parent
 
 
 def environment(given):
     if given:
         return given
-    folder = HOUSE / "target" / "against-pytorch"
+    folder = ROOT / "target" / "against-pytorch"
     python = folder / "bin" / "python"
     if not python.exists():
         venv.create(folder, with_pip=True)
@@ -34,7 +34,7 @@ def run(command, threads):
     settings = dict(os.environ)
     settings.update(RAYON_NUM_THREADS=str(threads), OMP_NUM_THREADS=str(threads), OMP_WAIT_POLICY="passive")
     settings.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
-    done = subprocess.run(command, capture_output=True, text=True, env=settings, cwd=HOUSE)
+    done = subprocess.run(command, capture_output=True, text=True, env=settings, cwd=ROOT)
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command))}\n{done.stderr}")
     return json.loads(done.stdout[done.stdout.index("{") :])
@@ -51,9 +51,9 @@ def main():
     parser.add_argument("--python")
     args = parser.parse_args()
     python = environment(args.python)
-    subprocess.run(["cargo", "build", "--release", "--quiet"], check=True, cwd=HOUSE)
-    nerzoo = HOUSE / "target" / "release" / "nerzoo"
-    words = HOUSE / "target" / "against-pytorch.jsonl"
+    subprocess.run(["cargo", "build", "--release", "--quiet"], check=True, cwd=ROOT)
+    nerzoo = ROOT / "target" / "release" / "nerzoo"
+    words = ROOT / "target" / "against-pytorch.jsonl"
     subprocess.run(
         [nerzoo, "data", "convert", Path(args.corpus) / "train.jsonl", words, "--force"],
         check=True,

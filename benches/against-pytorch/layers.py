@@ -1,4 +1,4 @@
-"""Times single layers beside PyTorch's, in turns: the BiLSTM and the 3-D convolution of `cargo bench`.
+"""Times single layers beside PyTorch's, in turns: the BiLSTM and the 3-D convolution of `cargo bench -p nerzoo-benches`.
 
     python3 benches/against-pytorch/layers.py
 
@@ -13,16 +13,16 @@ import statistics
 import subprocess
 import sys
 
-from compare import HOUSE, environment
+from compare import ROOT, environment
 
 UNITS = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
 def ours(threads):
-    command = ["cargo", "bench", "--bench", "layers", "--", "--warm-up-time", "1", "--measurement-time", "2"]
+    command = ["cargo", "bench", "-p", "nerzoo-benches", "--bench", "layers", "--", "--warm-up-time", "1", "--measurement-time", "2"]
     settings = dict(os.environ, RAYON_NUM_THREADS=str(threads))
     command.append("(BiLSTM|3-D convolution.*), kernel")
-    done = subprocess.run(command, capture_output=True, text=True, env=settings, cwd=HOUSE)
+    done = subprocess.run(command, capture_output=True, text=True, env=settings, cwd=ROOT)
     if done.returncode:
         sys.exit(done.stderr)
     found = {}

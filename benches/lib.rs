@@ -1,0 +1,1 @@
+//! Benchmarks of nerzoo: `cargo bench -p nerzoo-benches`.
