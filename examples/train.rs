@@ -1,11 +1,12 @@
 //! Trains a small model from Rust, without the command line, and uses it.
 //!
 //! ```text
-//! cargo run --release --example train
+//! cargo run --release --example train            # into a temporary folder
+//! cargo run --release --example train -- my-run  # into a folder that examples/tag.rs can use
 //! ```
 
 use std::error::Error;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nerzoo::recipe::Recipe;
 use nerzoo::registry;
@@ -26,10 +27,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (recipe, entry) = registry::resolve(recipe)?;
 
     // The run folder receives checkpoints during training and the finished model at the end.
-    let folder = tempfile::tempdir()?;
+    let temporary = tempfile::tempdir()?;
+    let folder = std::env::args().nth(1).map_or(temporary.path().into(), PathBuf::from);
     let options = TrainOptions {
         output: ProgressOutput::Lines,
-        ..TrainOptions::new(recipe, folder.path())
+        ..TrainOptions::new(recipe, folder)
     };
     let finished = (entry.train)(&options)?;
 

@@ -45,6 +45,28 @@ pub enum ProgressOutput {
 }
 
 /// What to train, where, and how to report it.
+///
+/// ```no_run
+/// use std::path::Path;
+///
+/// use nerzoo::recipe::Recipe;
+/// use nerzoo::registry;
+/// use nerzoo::train::{ProgressOutput, TrainOptions};
+///
+/// # fn main() -> nerzoo::error::Result<()> {
+/// let recipe = Recipe::read(Path::new("model-zoo/recipes/quickstart.toml"), &["train.epochs=2".into()])?;
+/// let (recipe, entry) = registry::resolve(recipe)?;
+/// let options = TrainOptions {
+///     output: ProgressOutput::Lines,
+///     ..TrainOptions::new(recipe, "runs/quickstart")
+/// };
+/// let finished = (entry.train)(&options)?;
+/// if let Some(test) = &finished.test {
+///     println!("F1 {:.2}", 100.0 * test.overall.f1());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub struct TrainOptions {
     /// The recipe, with bundles resolved (see `registry::resolve`).
     pub recipe: Recipe,
