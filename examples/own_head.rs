@@ -40,7 +40,8 @@ struct Config {
     /// Dropout on word states.
     dropout: f64,
     /// Lowest score of a mention.
-    #[schemars(extend("inference" = true))] // may change after training: `predict --set head.threshold=0.5`
+    #[schemars(extend("inference" = true))]
+    // may change after training: `predict --set head.threshold=0.5`
     threshold: f64,
 }
 
@@ -82,7 +83,8 @@ impl WordTagger {
     /// Class logits of every word: `[batch, words, 1 + types]`. Class 0 is "no entity".
     fn logits(&self, states: &WordStates) -> Tensor<3> {
         // Dropout acts in training only; Burn knows from the device whether gradients are wanted.
-        self.classifier.forward(self.dropout.forward(states.words.clone()))
+        self.classifier
+            .forward(self.dropout.forward(states.words.clone()))
     }
 
     /// The mentions of a sentence from the class probabilities of its words, `[words, classes]`.
@@ -95,7 +97,9 @@ impl WordTagger {
                 continue;
             }
             let kind = class(start);
-            let score = (start..end).map(|word| probabilities[word * classes + kind]).fold(1.0, f32::min);
+            let score = (start..end)
+                .map(|word| probabilities[word * classes + kind])
+                .fold(1.0, f32::min);
             if kind > 0 && f64::from(score) >= self.threshold {
                 let entity = Entity::new(start, end, self.labels.name(kind - 1));
                 mentions.push(Mention { entity, score });
@@ -137,7 +141,9 @@ impl Head for WordTagger {
         let classes = |sentence: &&Sentence| {
             let mut classes = vec![0; sentence.len()];
             for entity in outermost(&sentence.entities) {
-                let class = labels.index(&entity.label).map_or(0, |label| 1 + label as i32);
+                let class = labels
+                    .index(&entity.label)
+                    .map_or(0, |label| 1 + label as i32);
                 classes[entity.span.start..entity.span.end].fill(class);
             }
             classes
@@ -150,7 +156,9 @@ impl Head for WordTagger {
         let [batch, words, classes] = logits.dims();
         // Shorter sentences are padded to the longest of the batch: keep the rows of real words.
         let rows = (gold.iter().enumerate())
-            .flat_map(|(sentence, classes)| (0..classes.len()).map(move |word| sentence * words + word))
+            .flat_map(|(sentence, classes)| {
+                (0..classes.len()).map(move |word| sentence * words + word)
+            })
             .collect();
         let logits = select_rows(logits.reshape([batch * words, classes]), rows);
         Losses::single("words", cross_entropy(logits, &gold.concat()))
@@ -161,7 +169,13 @@ impl Head for WordTagger {
         let [_, words, classes] = logits.dims();
         let probabilities = host::floats(softmax(logits, 2)); // one transfer from the device for the whole batch
         (states.lengths.iter().enumerate())
-            .map(|(sentence, length)| self.mentions(&probabilities[sentence * words * classes..], classes, *length))
+            .map(|(sentence, length)| {
+                self.mentions(
+                    &probabilities[sentence * words * classes..],
+                    classes,
+                    *length,
+                )
+            })
             .collect()
     }
 }
@@ -189,7 +203,11 @@ learning_rate = 3e-3
 "#;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    registry::add(Entry::of::<WordTagger>("word_tagger", "One linear layer over words", false))?;
+    registry::add(Entry::of::<WordTagger>(
+        "word_tagger",
+        "One linear layer over words",
+        false,
+    ))?;
 
     // Settings are checked by name: `drop_out` would be refused, with the hint `dropout`.
     let recipe = Recipe::parse(RECIPE, "own_head.rs", &["head.dropout=0.05".into()])?;
@@ -197,13 +215,18 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let folder = tempfile::tempdir()?;
     let finished = (entry.train)(&TrainOptions::new(recipe, folder.path()))?;
-    let test = finished.test.ok_or("the corpus quickstart has test sentences")?;
+    let test = finished
+        .test
+        .ok_or("the corpus quickstart has test sentences")?;
     println!("{test}");
 
     // The model folder is loaded like any other.
     let tagger = nerzoo::load(&folder.path().display().to_string())?;
     for mention in tagger.tag_text("Marta Keller visited Lindholm in May 1998 .")? {
-        println!("{} is a {} ({:.2})", mention.text, mention.label, mention.score);
+        println!(
+            "{} is a {} ({:.2})",
+            mention.text, mention.label, mention.score
+        );
     }
     Ok(())
 }

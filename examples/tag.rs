@@ -9,7 +9,10 @@ use std::error::Error;
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let (Some(model), Some(text)) = (arguments.next(), arguments.next()) else {
-        return Err("usage: tag MODEL TEXT, where MODEL is a model folder as `nerzoo train` writes it".into());
+        return Err(
+            "usage: tag MODEL TEXT, where MODEL is a model folder as `nerzoo train` writes it"
+                .into(),
+        );
     };
 
     let tagger = nerzoo::load(&model)?;

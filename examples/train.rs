@@ -21,14 +21,19 @@ fn main() -> Result<(), Box<dyn Error>> {
         "train.epochs=2",
         "train.learning_rate=0.003",
     ];
-    let recipe = Recipe::read(Path::new("model-zoo/recipes/quickstart.toml"), &changes.map(String::from))?;
+    let recipe = Recipe::read(
+        Path::new("model-zoo/recipes/quickstart.toml"),
+        &changes.map(String::from),
+    )?;
 
     // The registry knows the head that the recipe names.
     let (recipe, entry) = registry::resolve(recipe)?;
 
     // The run folder receives checkpoints during training and the finished model at the end.
     let temporary = tempfile::tempdir()?;
-    let folder = std::env::args().nth(1).map_or(temporary.path().into(), PathBuf::from);
+    let folder = std::env::args()
+        .nth(1)
+        .map_or(temporary.path().into(), PathBuf::from);
     let options = TrainOptions {
         output: ProgressOutput::Lines,
         ..TrainOptions::new(recipe, folder)
@@ -38,8 +43,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     if let Some(test) = &finished.test {
         println!("test F1: {:.2}", 100.0 * test.overall.f1());
     }
-    for mention in finished.tagger.tag_text("Marta Keller visited Lindholm in May 1998 .")? {
-        println!("{} is a {} ({:.2})", mention.text, mention.label, mention.score);
+    for mention in finished
+        .tagger
+        .tag_text("Marta Keller visited Lindholm in May 1998 .")?
+    {
+        println!(
+            "{} is a {} ({:.2})",
+            mention.text, mention.label, mention.score
+        );
     }
     Ok(())
 }

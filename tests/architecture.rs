@@ -13,20 +13,27 @@ const BASE: &[&str] = &["error", "text", "table", "files", "process"];
 
 /// All other modules. Each imports only modules before it in this list, and those of [`BASE`].
 const ORDER: &[&str] = &[
-    "data", "device", "nn", "encoder", "heads", "recipe", "model", "eval", "plot", "train", "registry", "zoo", "bench",
-    "serve", "cli",
+    "data", "device", "nn", "encoder", "heads", "recipe", "model", "eval", "plot", "train",
+    "registry", "zoo", "bench", "serve", "cli",
 ];
 
 /// The files that may import everything.
 const ROOTS: &[&str] = &["lib.rs", "main.rs"];
 
 /// Names of papers' heads, without underscores. Only `heads` and `registry` may use them.
-const PAPERS: &[&str] = &["seqner", "spanner", "blner", "bopn", "locatelabel", "diffusion"];
+const PAPERS: &[&str] = &[
+    "seqner",
+    "spanner",
+    "blner",
+    "bopn",
+    "locatelabel",
+    "diffusion",
+];
 
 /// Names of Burn's backends. Only `device` and `nn::fused`, whose kernels are written for one backend, may use them.
 const BACKENDS: &[&str] = &[
-    "flex", "Flex", "ndarray", "NdArray", "wgpu", "Wgpu", "vulkan", "Vulkan", "metal", "Metal", "cuda", "Cuda", "rocm",
-    "Rocm", "LibTorch",
+    "flex", "Flex", "ndarray", "NdArray", "wgpu", "Wgpu", "vulkan", "Vulkan", "metal", "Metal",
+    "cuda", "Cuda", "rocm", "Rocm", "LibTorch",
 ];
 
 /// A file of `src/`: its path from there and its text.
@@ -70,26 +77,52 @@ fn the_documentation_lists_the_modules_in_this_order() {
     let exists = |module: &&&str| all.iter().any(|file| file.module_path()[0] == **module);
     let expected: Vec<&str> = BASE.iter().chain(ORDER).filter(exists).copied().collect();
     let library = all.iter().find(|file| file.path == "lib.rs").unwrap();
-    let start = library.text.find("//! Each module uses only").expect("lib.rs lists the modules in their order");
+    let start = library
+        .text
+        .find("//! Each module uses only")
+        .expect("lib.rs lists the modules in their order");
     let paragraph = library.text[start..].split("\n\n").next().unwrap();
     let listed: Vec<&str> = paragraph.split('`').skip(1).step_by(2).collect();
-    assert_eq!(listed, expected, "src/lib.rs lists the modules in another order than tests/architecture.rs");
+    assert_eq!(
+        listed, expected,
+        "src/lib.rs lists the modules in another order than tests/architecture.rs"
+    );
 }
 
 #[test]
 fn a_forbidden_import_is_reported() {
     let problems = |path: &str, text: &str| wrong_direction(&file(path, text));
-    let found = problems("nn/rows.rs", "use crate::text::Span;\n\nuse crate::encoder::WordStates;\n");
+    let found = problems(
+        "nn/rows.rs",
+        "use crate::text::Span;\n\nuse crate::encoder::WordStates;\n",
+    );
     assert_eq!(found.len(), 1);
-    assert!(found[0].starts_with("src/nn/rows.rs:3: nn imports crate::encoder::WordStates"), "{}", found[0]);
-    assert!(found[0].contains("data, device, nn, encoder"), "{}", found[0]);
+    assert!(
+        found[0].starts_with("src/nn/rows.rs:3: nn imports crate::encoder::WordStates"),
+        "{}",
+        found[0]
+    );
+    assert!(
+        found[0].contains("data, device, nn, encoder"),
+        "{}",
+        found[0]
+    );
     for (path, text) in [
-        ("nn/rows.rs", "use crate::{error::Result,\n    nn::{mask, rows},\n    heads::Head};"),
-        ("nn/rows.rs", "fn f() { let a = crate::train::run::train(); }"),
+        (
+            "nn/rows.rs",
+            "use crate::{error::Result,\n    nn::{mask, rows},\n    heads::Head};",
+        ),
+        (
+            "nn/rows.rs",
+            "fn f() { let a = crate::train::run::train(); }",
+        ),
         ("nn/rows.rs", "use super::super::model;"),
         ("nn/mod.rs", "use super::zoo;"),
         ("nn/rows.rs", "mod tests { use super::super::super::zoo; }"),
-        ("nn/rows.rs", "#[cfg(test)] mod tests { use crate::heads::Head; }"),
+        (
+            "nn/rows.rs",
+            "#[cfg(test)] mod tests { use crate::heads::Head; }",
+        ),
         ("text.rs", "use crate::data::Options;"),
         ("zoo/mod.rs", "pub(crate) use crate::load;"),
         ("new/mod.rs", "use crate::text::Span;"),
@@ -101,15 +134,34 @@ fn a_forbidden_import_is_reported() {
 #[test]
 fn an_allowed_import_is_not_reported() {
     for (path, text) in [
-        ("nn/rows.rs", "use crate::{error::Result, device, nn::{mask, rows}};"),
-        ("nn/rows.rs", "use super::mask; mod tests { use super::*; use super::super::mask; }"),
-        ("nn/rows.rs", "// use crate::train;\n/* crate::zoo::a /* b */ crate::cli */\n/// crate::serve::x\nfn f() {}"),
-        ("nn/rows.rs", r##"const A: &str = "crate::train::x \" crate::train"; const B: &str = r#"" crate::cli::x"#;"##),
-        ("nn/rows.rs", "fn f<'a>(x: &'a str) -> char { let c = '\"'; let d = '\\''; crate::nn::mask::g(x, c, d) }"),
+        (
+            "nn/rows.rs",
+            "use crate::{error::Result, device, nn::{mask, rows}};",
+        ),
+        (
+            "nn/rows.rs",
+            "use super::mask; mod tests { use super::*; use super::super::mask; }",
+        ),
+        (
+            "nn/rows.rs",
+            "// use crate::train;\n/* crate::zoo::a /* b */ crate::cli */\n/// crate::serve::x\nfn f() {}",
+        ),
+        (
+            "nn/rows.rs",
+            r##"const A: &str = "crate::train::x \" crate::train"; const B: &str = r#"" crate::cli::x"#;"##,
+        ),
+        (
+            "nn/rows.rs",
+            "fn f<'a>(x: &'a str) -> char { let c = '\"'; let d = '\\''; crate::nn::mask::g(x, c, d) }",
+        ),
         ("process.rs", "use crate::error::Result;"),
         ("lib.rs", "pub use crate::zoo::load;"),
     ] {
-        assert_eq!(wrong_direction(&file(path, text)), [""; 0], "{path}: {text}");
+        assert_eq!(
+            wrong_direction(&file(path, text)),
+            [""; 0],
+            "{path}: {text}"
+        );
     }
 }
 
@@ -118,22 +170,50 @@ fn papers_in_other_folders_are_reported() {
     for (count, path, text) in [
         (1, "heads/bopn/loss.rs", "use crate::heads::seq_ner::tags;"),
         (1, "heads/bopn/mod.rs", "use super::seq_ner::tags;"),
-        (1, "heads/bundle/mod.rs", "use crate::heads::{Head, bopn::Bopn};"),
-        (0, "heads/bundle/mod.rs", "mod tests { use crate::heads::{bopn, seq_ner}; }"),
-        (0, "heads/bopn/loss.rs", "use super::network::Bopn; use crate::heads::{Head, settings::Settings, bopn::Bopn};"),
+        (
+            1,
+            "heads/bundle/mod.rs",
+            "use crate::heads::{Head, bopn::Bopn};",
+        ),
+        (
+            0,
+            "heads/bundle/mod.rs",
+            "mod tests { use crate::heads::{bopn, seq_ner}; }",
+        ),
+        (
+            0,
+            "heads/bopn/loss.rs",
+            "use super::network::Bopn; use crate::heads::{Head, settings::Settings, bopn::Bopn};",
+        ),
     ] {
-        assert_eq!(other_paper(&file(path, text)).len(), count, "{path}: {text}");
+        assert_eq!(
+            other_paper(&file(path, text)).len(),
+            count,
+            "{path}: {text}"
+        );
     }
     for (count, path, text) in [
         (1, "cli/evaluate.rs", "if name == \"bopn\" { }"),
         (1, "cli/evaluate.rs", "let is_bl = head == \"x of bl_ner\";"),
         (1, "train/run.rs", "use crate::heads::diffusion_ner;"),
         (1, "recipe/mod.rs", "type Default = SeqNer;"),
-        (0, "cli/evaluate.rs", "/// For example --set head.steps=5 of diffusion_ner.\nstruct Arguments;"),
-        (0, "recipe/mod.rs", "mod tests { const NAME: &str = \"seq_ner\"; }"),
+        (
+            0,
+            "cli/evaluate.rs",
+            "/// For example --set head.steps=5 of diffusion_ner.\nstruct Arguments;",
+        ),
+        (
+            0,
+            "recipe/mod.rs",
+            "mod tests { const NAME: &str = \"seq_ner\"; }",
+        ),
         (0, "registry.rs", "use crate::heads::bopn::Bopn;"),
     ] {
-        assert_eq!(named_paper(&file(path, text)).len(), count, "{path}: {text}");
+        assert_eq!(
+            named_paper(&file(path, text)).len(),
+            count,
+            "{path}: {text}"
+        );
     }
 }
 
@@ -142,11 +222,19 @@ fn backends_outside_device_are_reported() {
     for (count, path, text) in [
         (1, "train/run.rs", "let device = Device::flex();"),
         (1, "nn/bilstm.rs", "use burn::backend::Flex;"),
-        (0, "nn/bilstm.rs", "mod tests { fn f() { Device::flex(); } }"),
+        (
+            0,
+            "nn/bilstm.rs",
+            "mod tests { fn f() { Device::flex(); } }",
+        ),
         (0, "nn/fused/mod.rs", "use burn::backend::Flex;"),
         (0, "device/mod.rs", "Device::flex()"),
     ] {
-        assert_eq!(named_backend(&file(path, text)).len(), count, "{path}: {text}");
+        assert_eq!(
+            named_backend(&file(path, text)).len(),
+            count,
+            "{path}: {text}"
+        );
     }
 }
 
@@ -163,7 +251,10 @@ fn wrong_direction(file: &SourceFile) -> Vec<String> {
     }
     let own = file.module_path().remove(0);
     let Some(level) = level(&own) else {
-        return vec![format!("src/{}: the module {own} has no place in ORDER of tests/architecture.rs", file.path)];
+        return vec![format!(
+            "src/{}: the module {own} has no place in ORDER of tests/architecture.rs",
+            file.path
+        )];
     };
     let is_wrong = |reference: &Reference| match reference.path.first() {
         Some(module) => *module != own && self::level(module).is_none_or(|other| other > level),
@@ -186,7 +277,10 @@ fn level(module: &str) -> Option<usize> {
     if BASE.contains(&module) {
         return Some(0);
     }
-    ORDER.iter().position(|other| *other == module).map(|position| position + 1)
+    ORDER
+        .iter()
+        .position(|other| *other == module)
+        .map(|position| position + 1)
 }
 
 /// Imports of one folder of `heads` in another. Tests of the bundle may join two papers.
@@ -261,22 +355,38 @@ fn files() -> Vec<SourceFile> {
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let name = path.strip_prefix(&root).unwrap().to_str().unwrap().replace('\\', "/");
+                let name = path
+                    .strip_prefix(&root)
+                    .unwrap()
+                    .to_str()
+                    .unwrap()
+                    .replace('\\', "/");
                 files.push(file(&name, &fs::read_to_string(&path).unwrap()));
             }
         }
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));
-    assert!(files.len() > 100, "only {} files found in {}", files.len(), root.display());
+    assert!(
+        files.len() > 100,
+        "only {} files found in {}",
+        files.len(),
+        root.display()
+    );
     files
 }
 
 fn file(path: &str, text: &str) -> SourceFile {
-    SourceFile { path: path.into(), text: text.into() }
+    SourceFile {
+        path: path.into(),
+        text: text.into(),
+    }
 }
 
 fn is_folder(path: &str) -> bool {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(path).is_dir()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("src")
+        .join(path)
+        .is_dir()
 }
 
 impl SourceFile {
@@ -306,7 +416,11 @@ impl SourceFile {
             module.extend(token.modules.iter().cloned());
             let mut paths = Vec::new();
             source::read_tree(&tokens, index, &module, &mut paths);
-            references.extend(paths.into_iter().map(|(path, line)| Reference { path, line, in_tests: token.in_tests }));
+            references.extend(paths.into_iter().map(|(path, line)| Reference {
+                path,
+                line,
+                in_tests: token.in_tests,
+            }));
         }
         references
     }
@@ -339,7 +453,11 @@ mod source {
 
     /// The tokens of a file without comments, character literals and lifetimes.
     pub fn tokens(text: &str) -> Vec<Token> {
-        let mut reader = Reader { rest: text.chars().peekable(), line: 1, tokens: Vec::new() };
+        let mut reader = Reader {
+            rest: text.chars().peekable(),
+            line: 1,
+            tokens: Vec::new(),
+        };
         while reader.read() {}
         let mut tokens = reader.tokens;
         mark_modules(&mut tokens);
@@ -351,11 +469,15 @@ mod source {
         // For every open brace the name of the module it opens, if it opens one.
         let mut braces: Vec<Option<String>> = Vec::new();
         for index in 0..tokens.len() {
-            let is_symbol = |symbol: &str| tokens[index].kind == TokenKind::Symbol && tokens[index].text == symbol;
+            let is_symbol = |symbol: &str| {
+                tokens[index].kind == TokenKind::Symbol && tokens[index].text == symbol
+            };
             if is_symbol("}") {
                 braces.pop();
             } else if is_symbol("{") {
-                let opens_module = index > 1 && tokens[index - 2].text == "mod" && tokens[index - 2].kind == TokenKind::Name;
+                let opens_module = index > 1
+                    && tokens[index - 2].text == "mod"
+                    && tokens[index - 2].kind == TokenKind::Name;
                 braces.push(opens_module.then(|| tokens[index - 1].text.clone()));
             }
             tokens[index].modules = braces.iter().flatten().cloned().collect();
@@ -406,7 +528,9 @@ mod source {
                 (TokenKind::Symbol, "}") => return index + 1,
                 (TokenKind::Symbol, ",") => index += 1,
                 // `as` and its name, or `*`.
-                _ if index > 0 && !["{", ","].contains(&tokens[index - 1].text.as_str()) => index += 1,
+                _ if index > 0 && !["{", ","].contains(&tokens[index - 1].text.as_str()) => {
+                    index += 1
+                }
                 (TokenKind::Symbol, "*") => {
                     paths.push((prefix.to_vec(), token.line));
                     index += 1;
@@ -431,7 +555,11 @@ mod source {
                 return false;
             };
             match (first, self.rest.peek().copied()) {
-                ('/', Some('/')) => while self.rest.peek().is_some_and(|next| *next != '\n') && self.next().is_some() {},
+                ('/', Some('/')) => {
+                    while self.rest.peek().is_some_and(|next| *next != '\n')
+                        && self.next().is_some()
+                    {}
+                }
                 ('/', Some('*')) => self.skip_comment(),
                 ('"', _) => self.read_string(line, None),
                 ('\'', _) => self.skip_quote(),
@@ -453,7 +581,13 @@ mod source {
         }
 
         fn push(&mut self, kind: TokenKind, text: String, line: usize) {
-            self.tokens.push(Token { kind, text, line, modules: Vec::new(), in_tests: false });
+            self.tokens.push(Token {
+                kind,
+                text,
+                line,
+                modules: Vec::new(),
+                in_tests: false,
+            });
         }
 
         /// A name, or the prefix of a string literal such as `r#"…"#` or `b"…"`.

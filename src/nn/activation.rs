@@ -1,7 +1,7 @@
 //! Activation functions whose gradient Burn only approximates.
 
-use burn::tensor::activation;
 use burn::tensor::Tensor;
+use burn::tensor::activation;
 
 use crate::device;
 
