@@ -284,7 +284,7 @@ fn bert_tokenizer(model: WordPiece, lowercase: bool) -> tokenizers::Result<Token
         .map(|name| AddedToken::from(name, true))
         .collect();
     let mut tokenizer = Tokenizer::new(ModelWrapper::WordPiece(model));
-    tokenizer.with_normalizer(Some(bert_normalizer(lowercase)));
+    tokenizer.with_normalizer(Some(bert_normalizer(lowercase)))?;
     tokenizer.with_pre_tokenizer(Some(BertPreTokenizer));
     tokenizer.add_special_tokens(specials)?;
     Ok(tokenizer)

@@ -221,7 +221,7 @@ fn deserialize_at<T: DeserializeOwned>(key: &str, value: Value) -> Result<T> {
 }
 
 /// Fails unless a count is at least 1.
-pub(super) fn at_least_one(name: &str, value: usize) -> Result<()> {
+pub fn at_least_one(name: &str, value: usize) -> Result<()> {
     if value > 0 {
         Ok(())
     } else {
@@ -230,7 +230,7 @@ pub(super) fn at_least_one(name: &str, value: usize) -> Result<()> {
 }
 
 /// Fails unless a probability is at least 0 and below 1, as dropout has to be.
-pub(super) fn below_one(name: &str, value: f64) -> Result<()> {
+pub fn below_one(name: &str, value: f64) -> Result<()> {
     within(
         name,
         value,
@@ -240,12 +240,12 @@ pub(super) fn below_one(name: &str, value: f64) -> Result<()> {
 }
 
 /// Fails unless a share or threshold is between 0 and 1, both included.
-pub(super) fn up_to_one(name: &str, value: f64) -> Result<()> {
+pub fn up_to_one(name: &str, value: f64) -> Result<()> {
     within(name, value, (0.0..=1.0).contains(&value), "between 0 and 1")
 }
 
 /// Fails unless a weight or exponent is at least 0 and of a sensible size.
-pub(super) fn not_negative(name: &str, value: f64) -> Result<()> {
+pub fn not_negative(name: &str, value: f64) -> Result<()> {
     within(
         name,
         value,
@@ -255,7 +255,7 @@ pub(super) fn not_negative(name: &str, value: f64) -> Result<()> {
 }
 
 /// Fails with the range a value has to be in, unless it is.
-pub(super) fn within(name: &str, value: f64, is_within: bool, range: &str) -> Result<()> {
+pub fn within(name: &str, value: f64, is_within: bool, range: &str) -> Result<()> {
     if is_within {
         Ok(())
     } else {
