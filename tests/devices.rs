@@ -1,24 +1,26 @@
-//! The same model everywhere: every head on every test device beside the processor, several devices beside one, and how
-//! often a device is waited for.
+//! Every head computes the same on every device as on the CPU, several devices train like one, and values are read from a
+//! device no more often than necessary.
+
+#![cfg(feature = "train")]
 
 mod common;
 
 use burn::tensor::Device;
-use common::eight::{recipe, sentences, variants};
-use common::losses;
+use common::small_corpus::{Variant, recipe, sentences, variants};
+use common::{entities, inspect, losses};
 use nerzoo::nn::host::reads;
-use nerzoo::registry::{self, HEADS};
-use nerzoo::train::launch::Finished;
+use nerzoo::registry;
+use nerzoo::train::Finished;
 
-/// Random numbers differ between devices, so nothing is dropped.
+/// Settings without dropout, because random numbers differ between devices.
 fn without_dropout(head: &str) -> Vec<String> {
     let one = |table: &str, head: &str| -> Vec<String> {
-        let knobs: &[&str] = match head {
+        let names: &[&str] = match head {
             "bopn" => &["lstm_dropout", "biaffine_dropout", "convolution_dropout"],
             _ => &["dropout"],
         };
-        let each = knobs.iter();
-        each.map(|knob| format!("{table}.{knob}=0.0")).collect()
+        let names = names.iter();
+        names.map(|name| format!("{table}.{name}=0.0")).collect()
     };
     match head {
         "bl_ner" => [one("head.seq", "seq_ner"), one("head.span", "span_ner")].concat(),
@@ -29,9 +31,10 @@ fn without_dropout(head: &str) -> Vec<String> {
     }
 }
 
-fn knobs(head: &str, variant: &[String]) -> Vec<String> {
-    let mut sets = [variant.to_vec(), without_dropout(head)].concat();
+fn settings(head: &str, variant: &Variant) -> Vec<String> {
+    let mut sets = [variant.sets.clone(), without_dropout(head)].concat();
     if variant
+        .sets
         .iter()
         .any(|set| set.starts_with("encoder.features"))
     {
@@ -41,28 +44,34 @@ fn knobs(head: &str, variant: &[String]) -> Vec<String> {
     sets
 }
 
-/// The test devices beside the processor.
-fn others() -> Vec<(String, Device)> {
+/// The test devices other than the CPU; prints that `test` is skipped when there are none.
+fn others(test: &str) -> Vec<(String, Device)> {
     let mut others = common::devices();
     others.retain(|(name, _)| name != "cpu");
+    if others.is_empty() {
+        common::print_skipped(&format!(
+            "{test}: the CPU is the only device (build with --features ndarray, wgpu, vulkan or cuda)"
+        ));
+    }
     others
 }
 
 #[test]
-fn every_head_calculates_what_the_processor_does() {
-    let _alone = common::alone(); // random numbers are the process's
+fn every_head_computes_the_same_on_every_device() {
+    let others = others("every_head_computes_the_same_on_every_device");
+    let _guard = common::exclusive(); // the random seed is global
     let folder = tempfile::tempdir().unwrap();
-    for entry in HEADS {
+    for entry in registry::heads() {
         for variant in variants(entry.name) {
-            let recipe = recipe(entry.name, &knobs(entry.name, &variant), folder.path());
-            let expected = (entry.inspect)(&recipe, &sentences(), &Device::flex()).unwrap();
-            for (name, device) in others() {
-                let what = format!("{} {variant:?} on {name}", entry.name);
-                let found = (entry.inspect)(&recipe, &sentences(), &device).unwrap();
+            let recipe = recipe(entry.name, &settings(entry.name, &variant), folder.path());
+            let expected = inspect(entry, &recipe, &sentences(), &Device::flex()).unwrap();
+            for (name, device) in &others {
+                let what = format!("{}/{}/{name}", entry.name, variant.name);
+                let found = inspect(entry, &recipe, &sentences(), device).unwrap();
                 let apart = (found.loss - expected.loss).abs() / expected.loss.abs().max(1e-6);
                 assert!(apart < 2e-5, "{what}: {} {}", found.loss, expected.loss);
-                // A gradient is compared with the largest of its own, or of all where its own are hardly any.
-                let largest = common::largest(expected.clone());
+                // Differences are relative to the largest value of the gradient, or of all gradients where it is tiny.
+                let largest = common::largest_gradients(&expected);
                 let all = largest.iter().fold(0f32, |all, (_, one)| all.max(*one));
                 let mut worst = 0f32;
                 for ((one, other), (parameter, own)) in found
@@ -77,19 +86,15 @@ fn every_head_calculates_what_the_processor_does() {
                         continue;
                     };
                     let pairs = one.iter().zip(other);
-                    let apart = pairs.fold(0f32, |worst, (a, b)| worst.max((a - b).abs()));
+                    let differences = pairs.map(|(a, b)| (a - b).abs());
+                    // NaN has to stay NaN.
+                    let larger = |a: f32, b: f32| if b > a || b.is_nan() { b } else { a };
+                    let apart = differences.fold(0f32, larger);
                     let apart = apart / own.max(1e-3 * all);
                     assert!(apart < 5e-4, "{what}: {parameter} is {apart:.1e} apart");
                     worst = worst.max(apart);
                 }
                 println!("{what}: loss {apart:.1e}, gradients {worst:.1e}");
-                let entities = |mentions: &[Vec<nerzoo::text::Mention>]| {
-                    let each = mentions.iter().map(|list| {
-                        let found = list.iter().map(|mention| mention.entity.clone());
-                        found.collect::<Vec<_>>()
-                    });
-                    each.collect::<Vec<_>>()
-                };
                 assert_eq!(
                     entities(&found.mentions),
                     entities(&expected.mentions),
@@ -100,21 +105,21 @@ fn every_head_calculates_what_the_processor_does() {
     }
 }
 
-/// Every wait empties a GPU's queue. In training one is needed, for loss and gradients' length together; Locate and
-/// Label needs its regressor's offsets, and DiffusionNER its costs, to choose what goes into the loss. In prediction
-/// one brings the scores; the CRF has paths beside marginals, Locate and Label three stages that choose, DiffusionNER
-/// a look at the spans after each step.
+/// Every read waits until the queue of a GPU is empty. A training step needs one, for the loss and the gradient norm
+/// together; Locate and Label also reads the offsets of its regressor, and DiffusionNER its matching costs, to choose the
+/// terms of the loss. A prediction needs one for the scores; the CRF reads paths and marginals, Locate and Label the
+/// results of three stages, DiffusionNER the spans after each step.
 #[test]
-fn a_device_is_waited_for_as_little_as_possible() {
-    let _alone = common::alone(); // random numbers are the process's
+fn values_are_read_from_a_device_as_rarely_as_possible() {
+    let _guard = common::exclusive(); // the random seed is global
     let folder = tempfile::tempdir().unwrap();
-    for entry in HEADS {
+    for entry in registry::heads() {
         for variant in variants(entry.name) {
-            let recipe = recipe(entry.name, &knobs(entry.name, &variant), folder.path());
+            let recipe = recipe(entry.name, &settings(entry.name, &variant), folder.path());
             for (name, device) in common::devices() {
-                let what = format!("{} {variant:?} on {name}", entry.name);
+                let what = format!("{}/{}/{name}", entry.name, variant.name);
                 let before = reads();
-                let found = (entry.inspect)(&recipe, &sentences(), &device).unwrap();
+                let found = inspect(entry, &recipe, &sentences(), &device).unwrap();
                 let (training, prediction) = (found.reads_in_training, found.reads_in_prediction);
                 println!("{what}: {training} {prediction}");
                 assert!(reads() > before, "reads are counted");
@@ -125,7 +130,7 @@ fn a_device_is_waited_for_as_little_as_possible() {
                 };
                 assert!(training <= most, "{what}: {training} reads");
                 let most = match entry.name {
-                    _ if variant.iter().any(|set| set.contains("crf")) => 2,
+                    _ if variant.sets.iter().any(|set| set.contains("crf")) => 2,
                     _ if has("locate_label") => 3,
                     _ if has("diffusion_ner") => 4,
                     _ => 1,
@@ -136,23 +141,23 @@ fn a_device_is_waited_for_as_little_as_possible() {
     }
 }
 
-/// Fifty steps without random numbers, on one device or several.
+/// Trains 50 steps without dropout on one device or several.
 fn run(devices: &[Device], sets: &[&str]) -> Finished {
     let folder = tempfile::tempdir().unwrap();
     let fixed = ["head.seq.dropout=0.0", "head.span.dropout=0.0"];
-    let recipe = common::fifty("bl_ner", &[&fixed, sets].concat());
-    let mut launch = common::launch(recipe, &folder.path().join("run"), &devices[0]);
-    launch.devices = devices.to_vec();
-    (registry::find("bl_ner").unwrap().train)(&launch).unwrap()
+    let recipe = common::fifty_step_recipe("bl_ner", &[&fixed, sets].concat());
+    let mut options = common::train_options(recipe, &folder.path().join("run"), &devices[0]);
+    options.devices = devices.to_vec();
+    (registry::find("bl_ner").unwrap().train)(&options).unwrap()
 }
 
 #[test]
-fn fifty_steps_go_as_on_the_processor() {
-    let _alone = common::alone(); // random numbers are the process's
+fn fifty_steps_have_the_losses_of_the_cpu() {
+    let _guard = common::exclusive(); // the random seed is global
     let expected = losses(&run(&[Device::flex()], &[]));
     assert_eq!(expected.len(), 50);
     assert!(expected[49] < 0.7 * expected[0], "{expected:?}");
-    for (name, device) in others() {
+    for (name, device) in others("fifty_steps_have_the_losses_of_the_cpu") {
         let found = losses(&run(&[device], &[]));
         let mut worst = 0f64;
         for (step, (found, expected)) in found.iter().zip(&expected).enumerate() {
@@ -165,25 +170,26 @@ fn fifty_steps_go_as_on_the_processor() {
 }
 
 #[test]
-fn several_devices_train_as_one_does() {
-    let _alone = common::alone(); // random numbers are the process's
+fn several_devices_train_like_one() {
+    let _guard = common::exclusive(); // the random seed is global
     for (name, device) in common::devices() {
-        let knobs = [
+        let sets = [
             "train.batch=3",
             "train.epochs=5",
             "data.limit=17",
             "train.accumulate=2",
         ];
-        let two = run(&[device.clone(), device.clone()], &knobs[..3]);
-        let one = run(std::slice::from_ref(&device), &knobs);
+        let two = run(&[device.clone(), device.clone()], &sets[..3]);
+        let one = run(std::slice::from_ref(&device), &sets);
         // Six batches an epoch are three steps: every sentence is counted once.
         assert_eq!(two.state.step, 15, "{name}");
         assert_eq!(one.state.step, 15, "{name}");
         for (two, one) in losses(&two).iter().zip(losses(&one)) {
             let apart = (two - one).abs() / one;
-            match name.as_str() {
-                "cpu" => assert_eq!(*two, one, "{name}"),
-                _ => assert!(apart < 1e-5, "{name}: {two} {one}"),
+            if name == "cpu" {
+                assert_eq!(*two, one, "{name}");
+            } else {
+                assert!(apart < 1e-5, "{name}: {two} {one}");
             }
         }
         let texts = sentences();

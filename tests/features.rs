@@ -1,4 +1,7 @@
-//! Word vectors, parts of speech, characters, the BiLSTM and neighbouring sentences: for every head, in every order.
+//! Word vectors, parts of speech, characters, the BiLSTM and neighbouring sentences, for every head and every order of
+//! layers.
+
+#![cfg(feature = "train")]
 
 mod common;
 
@@ -6,9 +9,9 @@ use std::path::Path;
 
 use nerzoo::data::link_context;
 use nerzoo::recipe::Recipe;
-use nerzoo::registry::{self, HEADS};
+use nerzoo::registry;
 use nerzoo::text::{Mention, Sentence};
-use nerzoo::train::launch::Finished;
+use nerzoo::train::Finished;
 use safetensors::SafeTensors;
 
 /// Words with a vector; the last occurs in no sentence.
@@ -43,7 +46,7 @@ const ALL: [&str; 7] = [
 ];
 
 fn recipe(head: &str, sets: &[&str], folder: &Path) -> Recipe {
-    let file = common::file(folder.join("five.jsonl"), &sentences());
+    let file = common::write_sentences(folder.join("five.jsonl"), &sentences());
     let vectors = folder.join("vectors.txt");
     std::fs::write(&vectors, VECTORS).unwrap();
     let vectors = format!("encoder.features.word_vectors={}", vectors.display());
@@ -55,16 +58,16 @@ fn recipe(head: &str, sets: &[&str], folder: &Path) -> Recipe {
         "train.batch=2",
         "train.learning_rate=1e-2",
     ];
-    common::small(head, &file, &[&fixed, sets].concat())
+    common::small_recipe(head, &file, &[&fixed, sets].concat())
 }
 
 fn train(head: &str, sets: &[&str], folder: &Path) -> Finished {
-    let (_, device) = common::devices().remove(0);
-    let launch = common::launch(recipe(head, sets, folder), &folder.join("run"), &device);
-    (registry::find(head).unwrap().train)(&launch).unwrap()
+    let recipe = recipe(head, sets, folder);
+    let options = common::train_options(recipe, &folder.join("run"), &common::first_device());
+    (registry::find(head).unwrap().train)(&options).unwrap()
 }
 
-fn close(one: &[Vec<Mention>], other: &[Vec<Mention>]) -> bool {
+fn are_close(one: &[Vec<Mention>], other: &[Vec<Mention>]) -> bool {
     let pairs = one.iter().flatten().zip(other.iter().flatten());
     one.iter().map(Vec::len).eq(other.iter().map(Vec::len))
         && pairs.into_iter().all(|(one, other)| {
@@ -83,15 +86,15 @@ fn every_head_trains_every_feature() {
         ],
         &["encoder.features.lstm=false"],
     ];
-    for entry in HEADS {
+    for entry in registry::heads() {
         for order in orders {
             for (name, device) in common::devices() {
                 let what = format!("{} {order:?} on {name}", entry.name);
                 let recipe = recipe(entry.name, &[&ALL, order].concat(), folder.path());
                 let mut sentences = sentences();
                 link_context(&mut sentences, 1);
-                let found = (entry.inspect)(&recipe, &sentences, &device).unwrap();
-                let found = common::largest(found);
+                let found = common::inspect(entry, &recipe, &sentences, &device).unwrap();
+                let found = common::largest_gradients(&found);
                 let features: Vec<_> = found
                     .iter()
                     .filter(|(parameter, _)| parameter.starts_with("encoder.features."))
@@ -107,7 +110,7 @@ fn every_head_trains_every_feature() {
 }
 
 #[test]
-fn a_bundle_carries_its_vocabularies() {
+fn a_model_folder_holds_its_vocabularies() {
     let folder = tempfile::tempdir().unwrap();
     let finished = train("span_ner", &ALL, folder.path());
     let mut texts = sentences();
@@ -118,23 +121,23 @@ fn a_bundle_carries_its_vocabularies() {
     assert_eq!(finished.test.unwrap().overall.f1(), 1.0);
     assert_eq!(finished.tagger.context(), 1);
 
-    // Nothing outside the bundle is needed.
+    // Nothing outside the model folder is needed.
     std::fs::remove_file(folder.path().join("vectors.txt")).unwrap();
     let out = folder.path().join("run");
-    let device = common::devices().remove(0).1;
-    let loaded = registry::load(&out, &device, &Default::default()).unwrap();
-    assert!(close(&together, &loaded.tag(&texts).unwrap()));
-    // The best checkpoint is as complete.
+    let device = common::first_device();
+    let loaded = registry::load(&out, &device, &[]).unwrap();
+    assert!(are_close(&together, &loaded.tag(&texts).unwrap()));
+    // So does the best checkpoint.
     std::fs::remove_file(out.join("manifest.json")).unwrap();
-    let checkpoint = registry::load(&out, &device, &Default::default()).unwrap();
-    assert!(close(&together, &checkpoint.tag(&texts).unwrap()));
+    let checkpoint = registry::load(&out, &device, &[]).unwrap();
+    assert!(are_close(&together, &checkpoint.tag(&texts).unwrap()));
 
     // Batches change nothing.
-    let alone = |text: &Sentence| loaded.tag(std::slice::from_ref(text)).unwrap().remove(0);
-    let alone: Vec<Vec<Mention>> = texts.iter().map(alone).collect();
-    assert!(close(&together, &alone));
+    let tag = |text: &Sentence| loaded.tag(std::slice::from_ref(text)).unwrap().remove(0);
+    let single: Vec<Vec<Mention>> = texts.iter().map(tag).collect();
+    assert!(are_close(&together, &single));
 
-    // Training leaves the vectors as the file has them: sorted by word, after the row of unknown words.
+    // Training does not change the vectors: they are sorted by word, after the row of unknown words.
     let bytes = std::fs::read(out.join("model.safetensors")).unwrap();
     let tensors = SafeTensors::deserialize(&bytes).unwrap();
     let table = tensors.tensor("encoder.features.word_vectors").unwrap();
@@ -152,7 +155,7 @@ fn a_bundle_carries_its_vocabularies() {
 }
 
 #[test]
-fn neighbours_are_read_only_when_asked() {
+fn neighbours_are_read_only_with_context() {
     let scores = |sets: &[&str]| {
         let folder = tempfile::tempdir().unwrap();
         let finished = train("span_ner", sets, folder.path());
@@ -171,16 +174,16 @@ fn neighbours_are_read_only_when_asked() {
 }
 
 #[test]
-fn a_corpus_without_parts_of_speech_is_no_obstacle() {
+fn a_corpus_without_parts_of_speech_can_be_used() {
     let folder = tempfile::tempdir().unwrap();
     let recipe = recipe("seq_ner", &["encoder.features.pos=true"], folder.path());
     let mut sentences = sentences();
     sentences
         .iter_mut()
         .for_each(|sentence| sentence.pos = None);
-    let device = common::devices().remove(0).1;
+    let device = common::first_device();
     let entry = registry::find("seq_ner").unwrap();
-    let found = (entry.inspect)(&recipe, &sentences, &device).unwrap();
+    let found = common::inspect(entry, &recipe, &sentences, &device).unwrap();
     let mut names = found.gradients.iter().map(|(name, _)| name);
     assert!(names.all(|name| !name.contains("features.pos")));
 }

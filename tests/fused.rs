@@ -1,4 +1,6 @@
-//! Kernels against the plain operations they stand for: the same values, the same gradients, whatever the threads.
+//! Fused kernels against the Burn operations they replace: the same values and gradients with any number of threads.
+
+#![cfg(feature = "train")]
 
 mod common;
 
@@ -20,7 +22,7 @@ use nerzoo::nn::host::floats;
 use nerzoo::registry;
 use nerzoo::text::Sentence;
 
-/// Every parameter's gradient, in order.
+/// The gradient of every parameter, in order.
 struct Collect<'a>(&'a Gradients, Vec<Vec<f32>>);
 
 impl ModuleVisitor for Collect<'_> {
@@ -37,15 +39,17 @@ fn gradients<M: Module>(model: &M, loss: Tensor<1>) -> Vec<Vec<f32>> {
     collect.1
 }
 
-fn close(one: &[f32], other: &[f32], what: &str) {
+fn assert_close(one: &[f32], other: &[f32], what: &str) {
     assert_eq!(one.len(), other.len(), "{what}");
-    // Sums over many rows cancel: what counts is the size of the largest.
+    // Sums over many rows cancel, so differences are relative to the largest value.
     let size = other.iter().fold(1f32, |most, value| most.max(value.abs()));
     let differences = one
         .iter()
         .zip(other)
         .map(|(one, other)| (one - other).abs());
-    let worst = differences.fold(0f32, f32::max) / size;
+    // NaN has to stay NaN.
+    let larger = |a: f32, b: f32| if b > a || b.is_nan() { b } else { a };
+    let worst = differences.fold(0f32, larger) / size;
     assert!(worst < 2e-5, "{what}: {worst}");
 }
 
@@ -82,7 +86,7 @@ fn encoder(layers: LayerPooling, dropout: f64) -> (EncoderConfig, PieceBatch) {
 
 #[test]
 fn the_encoder_is_the_same_with_and_without_kernels() {
-    let _alone = common::alone(); // the switch is the process's
+    let _guard = common::exclusive(); // the switch is global
     let device = Device::flex().autodiff();
     for layers in [LayerPooling::Last, LayerPooling::MeanOfLastFour] {
         for prompts in [0, 2] {
@@ -98,37 +102,37 @@ fn the_encoder_is_the_same_with_and_without_kernels() {
                 fused::set_enabled(on);
                 let given = (prompts > 0).then(|| prompt.val());
                 let states = model.forward_with(&batch, given);
-                let mut numbers = floats(states.sentence.clone().inner());
+                let mut values = floats(states.sentence.clone().inner());
                 let mut sum = (states.sentence.sin()).sum();
                 for (row, length) in states.lengths.iter().enumerate() {
-                    // Padding words hold something, but not the same.
+                    // States of padding words differ.
                     let words = (states.words.clone()).slice([row..row + 1, 0..*length]);
-                    numbers.extend(floats(words.clone().inner()));
+                    values.extend(floats(words.clone().inner()));
                     sum = sum + (words * 1.3).sin().sum();
                 }
                 if let Some(prompts) = states.prompts {
-                    numbers.extend(floats(prompts.clone().inner()));
+                    values.extend(floats(prompts.clone().inner()));
                     sum = sum + prompts.powi_scalar(2).sum();
                 }
                 let found = gradients(&(model.clone(), prompt.clone()), sum);
-                (numbers, found)
+                (values, found)
             };
             let (plain, plain_gradients) = run(false);
             let (fast, fast_gradients) = run(true);
-            close(&fast, &plain, "states");
+            assert_close(&fast, &plain, "states");
             assert_eq!(fast_gradients.len(), plain_gradients.len());
             for (index, pair) in fast_gradients.iter().zip(&plain_gradients).enumerate() {
-                close(pair.0, pair.1, &format!("gradient {index}"));
+                assert_close(pair.0, pair.1, &format!("gradient {index}"));
             }
             let valid = model.valid().forward(&batch);
             if prompts == 0 {
-                let mut numbers = floats(valid.sentence);
+                let mut values = floats(valid.sentence);
                 for (row, length) in valid.lengths.iter().enumerate() {
-                    numbers.extend(floats(
+                    values.extend(floats(
                         valid.words.clone().slice([row..row + 1, 0..*length]),
                     ));
                 }
-                close(&numbers, &plain, "states without a graph");
+                assert_close(&values, &plain, "states without a graph");
             }
         }
     }
@@ -136,7 +140,7 @@ fn the_encoder_is_the_same_with_and_without_kernels() {
 
 #[test]
 fn the_bilstm_is_the_same_with_and_without_its_kernel() {
-    let _alone = common::alone(); // the switch is the process's
+    let _guard = common::exclusive(); // the switch is global
     let device = Device::flex().autodiff();
     for lengths in [vec![19, 1, 7, 0, 19], vec![3], vec![1, 1], vec![0]] {
         device.seed(5);
@@ -155,19 +159,19 @@ fn the_bilstm_is_the_same_with_and_without_its_kernel() {
         };
         let (plain, plain_gradients) = run(false);
         let (fast, fast_gradients) = run(true);
-        close(&fast, &plain, "states");
+        assert_close(&fast, &plain, "states");
         assert_eq!(fast_gradients.len(), 4);
         for (index, pair) in fast_gradients.iter().zip(&plain_gradients).enumerate() {
-            close(pair.0, pair.1, &format!("{lengths:?}: gradient {index}"));
+            assert_close(pair.0, pair.1, &format!("{lengths:?}: gradient {index}"));
         }
     }
 }
 
 #[test]
 fn the_convolution_is_the_same_with_and_without_its_kernel() {
-    let _alone = common::alone(); // random numbers are the process's
+    let _guard = common::exclusive(); // the random seed is global
     let device = Device::flex().autodiff();
-    // Channels, each by itself or not, planes, words, dilation, real words.
+    // Channels, depthwise, planes, words, dilation, sentence lengths.
     type Case<'a> = (usize, bool, usize, usize, [usize; 3], Option<&'a [usize]>);
     let cases: [Case; 10] = [
         (11, false, 3, 10, [2, 2, 2], Some(&[10, 6])),
@@ -188,8 +192,8 @@ fn the_convolution_is_the_same_with_and_without_its_kernel() {
         };
         let batch = lengths.map_or(2, <[usize]>::len);
         let grid = Param::from_tensor(random([batch, channels, planes, words, words]));
-        let heard = if depthwise { 1 } else { channels };
-        let weight = Param::from_tensor(random([channels, heard, 3, 3, 3]) * 0.1);
+        let inputs = if depthwise { 1 } else { channels };
+        let weight = Param::from_tensor(random([channels, inputs, 3, 3, 3]) * 0.1);
         let bias = Tensor::random([channels], Distribution::Normal(0.0, 1.0), &device);
         let bias: Param<Tensor<1>> = Param::from_tensor(bias);
         let found = |output: Tensor<5>| {
@@ -235,20 +239,20 @@ fn the_convolution_is_the_same_with_and_without_its_kernel() {
             "threads change nothing"
         );
         let what = format!("{kernel:?}");
-        close(&fast, &plain, &what);
+        assert_close(&fast, &plain, &what);
         assert_eq!(fast_gradients.len(), 3);
         for (index, pair) in fast_gradients.iter().zip(&plain_gradients).enumerate() {
-            close(pair.0, pair.1, &format!("{what}: gradient {index}"));
+            assert_close(pair.0, pair.1, &format!("{what}: gradient {index}"));
         }
         let [grid, weight] = [&grid, &weight].map(|tensor| tensor.val().inner());
-        let alone = floats(kernel.forward(grid, weight, bias.val().inner()));
-        close(&alone, &plain, &format!("{what} without a graph"));
+        let inference = floats(kernel.forward(grid, weight, bias.val().inner()));
+        assert_close(&inference, &plain, &format!("{what} without a graph"));
     }
 }
 
 #[test]
 fn threads_change_no_bit() {
-    let _alone = common::alone(); // the switch is the process's
+    let _guard = common::exclusive(); // the switch is global
     fused::set_enabled(true);
     let run = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
@@ -259,8 +263,8 @@ fn threads_change_no_bit() {
             let model = config.init(&device);
             device.seed(4);
             let states = model.forward(&batch);
-            let numbers = floats(states.words.clone().inner());
-            (numbers, gradients(&model, states.words.sin().sum()))
+            let values = floats(states.words.clone().inner());
+            (values, gradients(&model, states.words.sin().sum()))
         })
     };
     let one = run(1);
@@ -269,14 +273,13 @@ fn threads_change_no_bit() {
     }
 }
 
-/// One epoch a step, so that the curves hold every step's loss.
 #[test]
-fn fifty_steps_lose_the_same() {
-    let _alone = common::alone(); // the switch is the process's
+fn fifty_steps_have_the_same_losses() {
+    let _guard = common::exclusive(); // the switch is global
     let folder = tempfile::tempdir().unwrap();
     let run = |on: bool| {
         fused::set_enabled(on);
-        let knobs = [
+        let sets = [
             "head.preset=released",
             "head.lstm_width=32",
             "head.lstm_dropout=0.0",
@@ -285,8 +288,9 @@ fn fifty_steps_lose_the_same() {
             "head.convolution_dropout=0.0",
         ];
         let out = folder.path().join(if on { "kernels" } else { "plain" });
-        let launch = common::launch(common::fifty("bopn", &knobs), &out, &Device::flex());
-        losses(&(registry::find("bopn").unwrap().train)(&launch).unwrap())
+        let recipe = common::fifty_step_recipe("bopn", &sets);
+        let options = common::train_options(recipe, &out, &Device::flex());
+        losses(&(registry::find("bopn").unwrap().train)(&options).unwrap())
     };
     let (plain, fast) = (run(false), run(true));
     assert_eq!(plain.len(), 50);

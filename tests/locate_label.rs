@@ -1,4 +1,6 @@
-//! What only the regressor can do: an entity longer than every seed is found with it, and not without.
+//! An entity longer than every seed span is found with the regressor and not without it.
+
+#![cfg(feature = "train")]
 
 mod common;
 
@@ -25,21 +27,21 @@ fn sentences() -> Vec<Sentence> {
 }
 
 fn found(sets: &[&str], folder: &Path) -> Vec<Vec<Mention>> {
-    let file = common::file(folder.join("four.jsonl"), &sentences());
+    let file = common::write_sentences(folder.join("four.jsonl"), &sentences());
     let fixed = [
         "head.windows=[1,2,3,4,5,6]",
         "head.dropout=0.1",
         "train.epochs=150",
     ];
-    let recipe = common::small("locate_label", &file, &[&fixed, sets].concat());
-    let (_, device) = common::devices().remove(0);
-    let launch = common::launch(recipe, &folder.join("run"), &device);
-    let finished = (registry::find("locate_label").unwrap().train)(&launch).unwrap();
+    let recipe = common::small_recipe("locate_label", &file, &[&fixed, sets].concat());
+    let device = common::first_device();
+    let options = common::train_options(recipe, &folder.join("run"), &device);
+    let finished = (registry::find("locate_label").unwrap().train)(&options).unwrap();
     finished.tagger.tag(&sentences()).unwrap()
 }
 
 #[test]
-fn only_the_regressor_finds_what_is_longer_than_every_seed() {
+fn only_the_regressor_finds_entities_longer_than_every_seed() {
     let entities = |found: &[Vec<Mention>], long: bool| -> Vec<Entity> {
         let all = found.iter().flatten().map(|mention| mention.entity.clone());
         all.filter(|entity| (entity.span.len() > 6) == long)

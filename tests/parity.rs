@@ -1,5 +1,6 @@
-//! Parity with the reference implementations: every fixture under `NERZOO_GOLDEN` (default ../shared/golden), sizes
-//! read from the files. The largest difference allowed is 1e-4, relative.
+//! Parity with the reference implementations, one test case per fixture file, device and check, such as
+//! `bundling/crf_pooling/cpu/losses`. The fixtures are those in `tests/fixtures/parity`, or those in the folder that
+//! `NERZOO_GOLDEN` names; all sizes are read from the files. The largest difference allowed is 1e-4, relative.
 
 #[path = "parity/bopn.rs"]
 mod bopn;
@@ -10,12 +11,15 @@ mod diffusion_ner;
 mod locate_label;
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Tensor};
-use common::{Fixture, agree};
+use common::{Fixture, assert_close};
+use libtest_mimic::{Arguments, Failed, Trial};
 use nerzoo::encoder::batching::PieceBatch;
 use nerzoo::encoder::tokenizer::WordTokenizer;
 use nerzoo::encoder::transformer::TransformerConfig;
@@ -30,30 +34,113 @@ use nerzoo::nn::host::floats;
 use nerzoo::nn::spans::BatchSpan;
 use nerzoo::text::{Entity, Labels, Sentence};
 
-/// Families with fixtures and a test below; any other folder is named as not covered.
-const COVERED: [&str; 6] = [
-    "encoders",
-    "bundling",
-    "bopn",
-    "locate_label",
-    "diffusion",
-    "common",
+/// Folders with fixtures and the cases made from each of their files.
+const FAMILIES: [(&str, fn(&Path) -> Vec<Trial>); 5] = [
+    ("encoders", encoder_cases),
+    ("bundling", bundling_cases),
+    ("bopn", bopn::cases),
+    ("locate_label", locate_label::cases),
+    ("diffusion", diffusion_ner::cases),
 ];
 
-#[test]
-fn no_family_is_overlooked() {
-    let Some(golden) = common::golden("no_family_is_overlooked") else {
-        return;
-    };
-    for entry in std::fs::read_dir(golden).unwrap() {
-        let path = entry.unwrap().path();
+/// The folder of the encoder that all families share.
+const COMMON: &str = "common";
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let mut trials = vec![
+        Trial::test("fixtures/every_folder_is_tested", every_folder_is_tested),
+        Trial::test("diffusion/schedules_differ", diffusion_ner::schedules_differ),
+    ];
+    for (family, cases) in FAMILIES {
+        let files = fixture_files(family);
+        trials.extend(files.iter().flat_map(|path| cases(path)));
+    }
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// Every folder with fixtures has cases, and every family has fixtures.
+fn every_folder_is_tested() -> Result<(), Failed> {
+    let folder = common::parity_fixtures();
+    for entry in std::fs::read_dir(&folder)? {
+        let path = entry?.path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        if path.is_dir() && !COVERED.contains(&name.as_str()) {
-            common::skipped(&format!(
-                "fixtures of {name}: this head is not in the zoo yet"
-            ));
+        let known = FAMILIES.iter().any(|(family, _)| *family == name) || name == COMMON;
+        let is_tested = known || !path.is_dir();
+        assert!(is_tested, "no test reads the fixtures in {}", path.display());
+    }
+    for (family, _) in FAMILIES {
+        // Another folder than the repository's may hold fixtures of some families only.
+        let is_optional = std::env::var_os("NERZOO_GOLDEN").is_some();
+        let is_absent = !folder.join(family).is_dir();
+        if is_absent && is_optional {
+            common::print_skipped(&format!("{family}: no fixtures in {}", folder.display()));
+            continue;
+        }
+        let files = fixture_files(family);
+        assert!(!files.is_empty(), "no fixtures of {family} in {}", folder.display());
+        for file in files {
+            let tensors = file.with_extension("safetensors");
+            assert!(tensors.is_file(), "{} is missing", tensors.display());
         }
     }
+    Ok(())
+}
+
+/// The JSON files of a family, sorted.
+fn fixture_files(family: &str) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(common::parity_fixtures().join(family)) else {
+        return Vec::new();
+    };
+    let mut files: Vec<PathBuf> = entries
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "json"))
+        .collect();
+    files.sort();
+    files
+}
+
+/// The name of a fixture in test names: its family and the name of its file.
+fn fixture_name(path: &Path) -> String {
+    let family = path.parent().and_then(Path::file_name).unwrap();
+    let stem = path.file_stem().unwrap();
+    format!("{}/{}", family.to_string_lossy(), stem.to_string_lossy())
+}
+
+/// The folder of the encoder that all families share.
+fn common_encoder() -> PathBuf {
+    common::parity_fixtures().join(COMMON).join("encoder")
+}
+
+/// A case for each check of a fixture that needs no device.
+fn cases(path: &Path, checks: &[(&str, fn(&Fixture))]) -> Vec<Trial> {
+    let make = |(name, check): &(&str, fn(&Fixture))| {
+        let (path, check) = (path.to_path_buf(), *check);
+        Trial::test(format!("{}/{name}", fixture_name(&path)), move || {
+            check(&Fixture::read(&path));
+            Ok(())
+        })
+    };
+    checks.iter().map(make).collect()
+}
+
+/// A check of a fixture on a device. The last argument names both in messages.
+type DeviceCheck = fn(&Fixture, &Device, &str);
+
+/// A case for each check of a fixture on each device.
+fn device_cases(path: &Path, checks: &[(&str, DeviceCheck)]) -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for (device_name, device) in common::devices() {
+        for (name, check) in checks {
+            let (path, check, device) = (path.to_path_buf(), *check, device.clone());
+            let what = format!("{}/{device_name}", fixture_name(&path));
+            trials.push(Trial::test(format!("{what}/{name}"), move || {
+                check(&Fixture::read(&path), &device, &what);
+                Ok(())
+            }));
+        }
+    }
+    trials
 }
 
 fn encoder(transformer: TransformerConfig, layers: LayerPooling, device: &Device) -> Encoder {
@@ -68,36 +155,51 @@ fn encoder(transformer: TransformerConfig, layers: LayerPooling, device: &Device
     .init(device)
 }
 
-#[test]
-fn pretrained_encoders() {
-    let Some(golden) = common::golden("pretrained_encoders") else {
-        return;
-    };
-    let Some(folders) = common::encoders("pretrained_encoders") else {
-        return;
-    };
-    for path in common::fixtures(&golden, "encoders") {
-        let fixture = Fixture::read(&path);
-        let folder = folders.join(fixture.json["encoder"].as_str().unwrap());
-        if !folder.is_dir() {
-            common::skipped(&format!("{}: no {}", fixture.name, folder.display()));
-            continue;
-        }
-        let pieces = WordTokenizer::from_folder(&folder).unwrap();
-        let config = load::config(&folder).unwrap();
-        for (device_name, device) in common::devices() {
-            for (layers, output) in [
-                (LayerPooling::Last, "last_hidden_state"),
-                (LayerPooling::MeanOfLastFour, "mean_last_four"),
-            ] {
-                let mut encoder = encoder(config.clone(), layers, &device);
-                load::weights(&mut encoder.transformer, &folder).unwrap();
-                for index in 0..fixture.json["sentences"].as_array().unwrap().len() {
-                    let what = format!("{} {device_name} {index}.{output}", fixture.name);
-                    check_encoder(&fixture, index, output, &pieces, &encoder, &what);
-                }
-            }
-        }
+fn encoder_cases(path: &Path) -> Vec<Trial> {
+    let name = fixture_name(path);
+    let folder = common::pretrained_encoders(&name)
+        .map(|folders| folders.join(pretrained_name(&Fixture::read(path))));
+    let is_present = folder.as_ref().is_some_and(|folder| folder.is_dir());
+    if let Some(folder) = folder.filter(|_| !is_present) {
+        common::print_skipped(&format!("{name}: there is no folder {}", folder.display()));
+    }
+    let trials = device_cases(
+        path,
+        &[
+            ("last_layer", |fixture, device, what| {
+                check_layers(fixture, LayerPooling::Last, "last_hidden_state", device, what);
+            }),
+            ("mean_of_last_four_layers", |fixture, device, what| {
+                let layers = LayerPooling::MeanOfLastFour;
+                check_layers(fixture, layers, "mean_last_four", device, what);
+            }),
+        ],
+    );
+    let trials = trials.into_iter();
+    trials
+        .map(|trial| trial.with_ignored_flag(!is_present))
+        .collect()
+}
+
+fn pretrained_name(fixture: &Fixture) -> String {
+    fixture.json["encoder"].as_str().unwrap().to_string()
+}
+
+fn check_layers(
+    fixture: &Fixture,
+    layers: LayerPooling,
+    output: &str,
+    device: &Device,
+    what: &str,
+) {
+    let folders = common::pretrained_encoders(what).expect("the folder of pretrained encoders");
+    let folder = folders.join(pretrained_name(fixture));
+    let pieces = WordTokenizer::from_folder(&folder).unwrap();
+    let mut encoder = encoder(load::config(&folder).unwrap(), layers, device);
+    load::weights(&mut encoder.transformer, &folder).unwrap();
+    for index in 0..fixture.json["sentences"].as_array().unwrap().len() {
+        let what = format!("{what} {index}.{output}");
+        check_encoder(fixture, index, output, &pieces, &encoder, &what);
     }
 }
 
@@ -132,7 +234,7 @@ fn check_encoder(
         );
     }
     let states = floats(encoder.piece_states(&batch));
-    agree(what, &states, &fixture.floats(&format!("{index}.{output}")));
+    assert_close(what, &states, &fixture.floats(&format!("{index}.{output}")));
 }
 
 fn strings(list: &serde_json::Value) -> Vec<&str> {
@@ -157,26 +259,23 @@ fn batch(pieces: &WordTokenizer, sentences: &[Sentence], window: usize) -> Piece
     )
 }
 
-/// Piece ids of a batch, all rows padded to the longest, as fixtures have them.
+/// Piece ids of a batch, all rows padded to the longest, as in the fixtures.
 fn padded_ids(batch: &PieceBatch) -> Vec<i64> {
     let ids = batch.rows.padded_ids();
     ids.into_iter().map(i64::from).collect()
 }
 
-#[test]
-fn bundling() {
-    let Some(golden) = common::golden("bundling") else {
-        return;
-    };
-    for path in common::fixtures(&golden, "bundling") {
-        let fixture = Fixture::read(&path);
-        for (device_name, device) in common::devices() {
-            let model = Bundling::new(&fixture, &golden.join("common/encoder"), &device);
-            model.check(&fixture, &format!("{} {device_name}", fixture.name));
-            model.check_spans(&fixture, &format!("{} {device_name}", fixture.name));
-            model.check_bundle(&fixture, &format!("{} {device_name}", fixture.name));
-        }
-    }
+fn bundling_cases(path: &Path) -> Vec<Trial> {
+    device_cases(
+        path,
+        &[
+            ("states", |f, d, what| Bundling::new(f, d).check_states(f, what)),
+            ("losses", |f, d, what| Bundling::new(f, d).check_losses(f, what)),
+            ("tags", |f, d, what| Bundling::new(f, d).check_tags(f, what)),
+            ("spans", |f, d, what| Bundling::new(f, d).check_spans(f, what)),
+            ("bundle", |f, d, what| Bundling::new(f, d).check_bundle(f, what)),
+        ],
+    )
 }
 
 /// A bundling fixture's model with its weights.
@@ -192,13 +291,14 @@ struct Bundling {
 }
 
 impl Bundling {
-    fn new(fixture: &Fixture, encoder_folder: &std::path::Path, device: &Device) -> Self {
+    fn new(fixture: &Fixture, device: &Device) -> Self {
+        let encoder_folder = &common_encoder();
         let device = device.clone().autodiff();
         let pieces = WordTokenizer::from_folder(encoder_folder).unwrap();
         let config = load::config(encoder_folder).unwrap();
         let mut encoder = encoder(no_dropout(config.clone()), LayerPooling::Last, &device);
         load::weights_from_bytes(&mut encoder.transformer, fixture.under("w.bert.")).unwrap();
-        // The fixture numbers its types as listed; ours are sorted, so they are renamed to sort that way.
+        // The fixture numbers its types in the order of its list, we in alphabetical order: names that sort in that order.
         let count = fixture.json["types"].as_array().unwrap().len();
         let labels = Labels::new((0..count).map(|index| format!("{index:03}")));
         let sentences = sentences(&fixture.json["sentences"]);
@@ -243,7 +343,7 @@ impl Bundling {
         }
     }
 
-    fn check(&self, fixture: &Fixture, what: &str) {
+    fn check_states(&self, fixture: &Fixture, what: &str) {
         let words = fixture.shape("out.words")[1];
         let bio = fixture.integers("in.bio");
         let mask = fixture.integers("in.word_mask");
@@ -256,31 +356,29 @@ impl Bundling {
             );
         }
         let width = encoder_width(fixture);
-        agree(
+        assert_close(
             &format!("{what} words"),
             &real(&floats(self.states.words.clone()), &mask, width),
             &real(&fixture.floats("out.words"), &mask, width),
         );
-        agree(
+        assert_close(
             &format!("{what} e0"),
             &floats(self.states.sentence.clone()),
             &fixture.floats("out.e0"),
         );
         let kinds = fixture.shape("out.emissions")[2];
-        agree(
+        assert_close(
             &format!("{what} emissions"),
             &real(&floats(self.crf.emissions(&self.states)), &mask, kinds),
             &real(&fixture.floats("out.emissions"), &mask, kinds),
         );
-        self.check_losses(fixture, what);
-        self.check_tags(fixture, what);
     }
 
     fn check_losses(&self, fixture: &Fixture, what: &str) {
         let crf = self.crf.crf.as_ref().unwrap();
         let emissions = self.crf.emissions(&self.states);
         let likelihood = crf.log_likelihood(emissions, &self.states.lengths, &self.gold.tags);
-        agree(
+        assert_close(
             &format!("{what} log-likelihoods"),
             &floats(likelihood),
             &fixture.floats("out.crf_llh_per_sentence"),
@@ -288,7 +386,7 @@ impl Bundling {
         let is_crf = fixture.json["tagger"] == "crf";
         let head = if is_crf { &self.crf } else { &self.softmax };
         let loss = head.loss(&self.states, &self.gold).total;
-        agree(
+        assert_close(
             &format!("{what} loss"),
             &floats(loss.clone()),
             &fixture.floats("loss.seq"),
@@ -297,7 +395,7 @@ impl Bundling {
         let alpha = fixture.json["alpha"].as_f64().unwrap() as f32;
         let gradients = (loss * alpha).backward();
         let weight = head.emission.weight.grad(&gradients).unwrap().transpose();
-        agree(
+        assert_close(
             &format!("{what} gradient of the tagger"),
             &floats(weight),
             &fixture.floats("grad.seq_ffn.weight"),
@@ -306,10 +404,10 @@ impl Bundling {
             for (name, parameter) in [("start", &crf.start), ("end", &crf.end)] {
                 let gradient = floats(parameter.grad(&gradients).unwrap());
                 let expected = fixture.floats(&format!("grad.crf.{name}_transitions"));
-                agree(&format!("{what} gradient of {name}"), &gradient, &expected);
+                assert_close(&format!("{what} gradient of {name}"), &gradient, &expected);
             }
             let gradient = floats(crf.transitions.grad(&gradients).unwrap());
-            agree(
+            assert_close(
                 &format!("{what} gradient of transitions"),
                 &gradient,
                 &fixture.floats("grad.crf.transitions"),
@@ -322,9 +420,9 @@ impl Bundling {
         let mask = fixture.integers("in.span_mask");
         let scores = self.span.scores(&self.states, &self.span_gold.spans);
         let expected = real(&fixture.floats("out.span_logits"), &mask, classes);
-        agree(&format!("{what} span scores"), &floats(scores), &expected);
+        assert_close(&format!("{what} span scores"), &floats(scores), &expected);
         let loss = self.span.loss(&self.states, &self.span_gold).total;
-        agree(
+        assert_close(
             &format!("{what} span loss"),
             &floats(loss),
             &fixture.floats("loss.span"),
@@ -338,21 +436,21 @@ impl Bundling {
         let words = self.batch.words;
         for (sentence, length) in self.states.lengths.iter().enumerate() {
             let longest = fixture.json["max_span_len"].as_u64().unwrap() as usize;
-            // Both list short spans first; ours also has places for words that this sentence lacks.
-            let mut place = 0;
+            // Both list short spans first; our list also has spans beyond the end of this sentence.
+            let mut index = 0;
             let (mut own, mut theirs) = (Vec::new(), Vec::new());
             for span_words in 1..=longest.min(words) {
                 for start in 0..=words - span_words {
                     if start + span_words <= *length {
-                        let at = (sentence * count + place) * classes;
+                        let at = (sentence * count + index) * classes;
                         own.extend_from_slice(&found[at..at + classes]);
                         let at = sentence * listed * classes + theirs.len();
                         theirs.extend_from_slice(&expected[at..at + classes]);
                     }
-                    place += 1;
+                    index += 1;
                 }
             }
-            agree(
+            assert_close(
                 &format!("{what} all spans of sentence {sentence}"),
                 &own,
                 &theirs,
@@ -380,7 +478,7 @@ impl Bundling {
         assert_eq!(decoded, expected, "{what} greedy entities");
     }
 
-    /// The whole model at once: the total and its gradients, down into the encoder.
+    /// The loss of the whole model and its gradients down into the encoder.
     fn check_bundle(&self, fixture: &Fixture, what: &str) {
         let states = self.encoder.forward(&self.batch);
         let seq = if fixture.json["tagger"] == "crf" {
@@ -392,7 +490,7 @@ impl Bundling {
         let bundle = Bundle::from_parts(seq.clone(), self.span.clone(), alpha, OutputHead::Span);
         let gold = (self.gold.clone(), self.span_gold.clone());
         let total = bundle.loss(&states, &gold).total;
-        agree(
+        assert_close(
             &format!("{what} total"),
             &floats(total.clone()),
             &fixture.floats("loss.total"),
@@ -420,7 +518,7 @@ impl Bundling {
             } else {
                 expected
             };
-            agree(&format!("{what} gradient of {name}"), gradient, &expected);
+            assert_close(&format!("{what} gradient of {name}"), gradient, &expected);
             checked += 1;
         }
         let listed = fixture
@@ -501,7 +599,7 @@ fn sentences(list: &serde_json::Value) -> Vec<Sentence> {
         .collect()
 }
 
-/// The rows of real words.
+/// The rows that a mask marks as real words.
 fn real(values: &[f32], mask: &[i64], width: usize) -> Vec<f32> {
     values
         .chunks(width)
@@ -519,7 +617,7 @@ fn no_dropout(config: TransformerConfig) -> TransformerConfig {
     }
 }
 
-/// States without a graph.
+/// States without an autodiff graph.
 fn plain(states: &WordStates) -> WordStates {
     WordStates {
         words: states.words.clone().inner(),
@@ -548,7 +646,7 @@ fn span_head(fixture: &Fixture, labels: &Labels, device: &Device) -> SpanNer {
     head
 }
 
-/// The fixture's own sample of spans (ends inclusive there).
+/// The spans that the fixture samples; their ends are inclusive.
 fn span_gold(fixture: &Fixture) -> span_ner::Gold {
     let per_sentence = fixture.shape("in.spans")[1];
     let spans = fixture.integers("in.spans");
@@ -604,7 +702,7 @@ impl ModuleVisitor for Names<'_> {
     }
 }
 
-/// A fixture's name of a gradient in our words, for the parameters the fixtures sample.
+/// Our name of a parameter of the fixtures.
 fn renamed(name: &str) -> String {
     name.replace("encoder.layer.", "layers.")
         .replace("attention.output.dense", "attention_output")
@@ -612,7 +710,7 @@ fn renamed(name: &str) -> String {
         .replace("intermediate.dense", "feed_forward_inner")
 }
 
-/// A PyTorch linear's [out, in] weights as ours, [in, out].
+/// The [out, in] weights of a PyTorch linear layer in our order, [in, out].
 fn transposed(values: &[f32], shape: &[usize]) -> Vec<f32> {
     let [rows, columns] = [shape[0], shape[1]];
     (0..rows * columns)

@@ -1,5 +1,8 @@
-//! A run that is killed again and again ends in the same bits as one that is left alone.
+//! A run that is killed and resumed many times ends with the same weights, bit for bit, as one that is not interrupted.
 
+#![cfg(feature = "cli")]
+
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -31,17 +34,22 @@ freeze_encoder = 1
 checkpoint_minutes = 0
 "#;
 
-fn start(recipe: &Path, out: &Path, resume: bool) -> Child {
+fn command(recipe: &Path, out: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nerzoo"));
     command
         .arg("train")
         .arg(recipe)
         .arg("--out")
         .arg(out)
-        .args(["--device", "cpu"])
+        .args(["--device", "cpu", "--plain"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .stdout(Stdio::null())
         .stderr(Stdio::inherit());
+    command
+}
+
+fn start(recipe: &Path, out: &Path, resume: bool) -> Child {
+    let mut command = command(recipe, out);
+    command.stdout(Stdio::null());
     if resume {
         command.arg("--resume");
     }
@@ -53,23 +61,24 @@ fn weights(out: &Path) -> String {
 }
 
 #[test]
-fn ten_kills_change_nothing() {
-    kills(RECIPE, 10);
+fn ten_kills_do_not_change_the_weights() {
+    assert_kills_change_nothing(RECIPE, 10);
 }
 
-/// Random negatives, two heads, word dropout and patience must come back as they were too.
+/// Random negatives, two heads, word dropout and patience are restored too.
 #[test]
-fn kills_do_not_change_a_bundle() {
+fn kills_do_not_change_the_weights_of_a_bundle() {
     let bundle = RECIPE.replace(
         "name = \"seq_ner\"\ndecoder = \"crf\"\n",
         "name = \"bl_ner\"\n[head.seq]\nword_dropout = 0.1\n[head.span]\nlongest = 6\nnegatives = 5\n",
     );
     assert_ne!(bundle, RECIPE);
-    kills(&bundle.replace("epochs = 5", "epochs = 5\npatience = 2"), 4);
+    let bundle = bundle.replace("epochs = 5", "epochs = 5\npatience = 2");
+    assert_kills_change_nothing(&bundle, 4);
 }
 
-/// Trains once undisturbed and once killed so many times, and compares the weights.
-fn kills(recipe_text: &str, wanted: usize) {
+/// Trains once without interruption and once with so many kills, and compares the weights.
+fn assert_kills_change_nothing(recipe_text: &str, wanted: usize) {
     let folder = tempfile::tempdir().unwrap();
     let recipe = folder.path().join("recipe.toml");
     std::fs::write(&recipe, recipe_text).unwrap();
@@ -79,17 +88,17 @@ fn kills(recipe_text: &str, wanted: usize) {
     let broken = folder.path().join("broken");
     let mut kills = 0;
     let mut resumes = 0;
-    // Moments spread over start-up, training and saving; which step each hits differs from run to run.
+    // Kills during start-up, training and saving; at which step differs from run to run.
     let mut moment = std::process::id() as u64 % 97;
     while kills < wanted {
         let mut child = start(&recipe, &broken, broken.join("recipe.toml").exists());
         resumes += 1;
-        assert!(resumes < 60, "the run does not get anywhere");
+        assert!(resumes < 60, "the run makes no progress");
         moment = (moment * 31 + 17) % 97;
         std::thread::sleep(Duration::from_millis(250 + 5 * moment));
         if let Some(status) = child.try_wait().unwrap() {
             assert!(status.success());
-            // Done before enough kills: begin again, for they are the point.
+            // Finished before enough kills: start again.
             assert_eq!(weights(&whole), weights(&broken), "after {kills} kills");
             std::fs::remove_dir_all(&broken).unwrap();
             continue;
@@ -105,30 +114,38 @@ fn kills(recipe_text: &str, wanted: usize) {
     assert_eq!(weights(&whole), weights(&broken), "after {kills} kills");
 }
 
+/// A run that is asked to stop writes a checkpoint and ends with exit code 130.
 #[cfg(unix)]
 #[test]
-fn a_polite_stop_saves_and_goes_on() {
+fn a_termination_signal_saves_a_checkpoint() {
     let folder = tempfile::tempdir().unwrap();
     let recipe = folder.path().join("recipe.toml");
-    // Only the checkpoint that the stop itself writes can bring the run this far.
-    let text = RECIPE.replace("checkpoint_minutes = 0", "checkpoint_minutes = 1000");
+    // Without other checkpoints inside an epoch than the one that the signal causes.
+    let text = RECIPE.replace(
+        "checkpoint_minutes = 0",
+        "checkpoint_minutes = 1000\nreport_seconds = 0.0",
+    );
     std::fs::write(&recipe, text).unwrap();
     let whole = folder.path().join("whole");
     assert!(start(&recipe, &whole, false).wait().unwrap().success());
 
     let stopped = folder.path().join("stopped");
-    let mut child = start(&recipe, &stopped, false);
-    std::thread::sleep(Duration::from_millis(600));
-    let asked = Command::new("kill")
+    let mut child = command(&recipe, &stopped)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut lines = lines.map_while(Result::ok);
+    let seen = lines.find(|line| line.starts_with("epoch 2/5"));
+    assert!(seen.is_some(), "the second epoch was not reached");
+    let kill = Command::new("kill")
         .arg("-TERM")
         .arg(child.id().to_string())
-        .status()
-        .unwrap();
-    assert!(asked.success());
-    let status = child.wait().unwrap();
-    if !status.success() {
-        assert_eq!(status.code(), Some(130));
-        assert!(start(&recipe, &stopped, true).wait().unwrap().success());
-    }
+        .status();
+    assert!(kill.unwrap().success());
+    lines.for_each(drop);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(!stopped.join("model.safetensors").exists());
+    assert!(start(&recipe, &stopped, true).wait().unwrap().success());
     assert_eq!(weights(&whole), weights(&stopped));
 }

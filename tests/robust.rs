@@ -1,87 +1,13 @@
-//! Bad input and bad luck, through the command line: an error that names the thing and the remedy, and nothing lost.
+//! Bad input and failures through the command line: the error names the cause and the remedy, and nothing is lost.
 
-use std::io::Write;
+#![cfg(feature = "cli")]
+
+mod common;
+
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
 
+use common::program::{RECIPE, fails, json, nerzoo, nerzoo_with_input, succeeds, text, trained, write};
 use serde_json::Value;
-
-const RECIPE: &str = r#"
-[data]
-corpus = "quickstart"
-limit = 160
-
-[encoder.scratch]
-vocabulary = 300
-layers = 1
-width = 32
-heads = 2
-feed_forward = 64
-
-[head]
-name = "seq_ner"
-
-[train]
-epochs = 2
-batch = 8
-learning_rate = 2e-3
-"#;
-
-fn nerzoo(arguments: &[&str]) -> Output {
-    nerzoo_with(arguments, b"")
-}
-
-fn nerzoo_with(arguments: &[&str], input: &[u8]) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_nerzoo"))
-        .args(arguments)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .env_remove("NERZOO_DATA")
-        .env_remove("NERZOO_ENCODERS")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all(input).unwrap();
-    child.wait_with_output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// The error of a command that must fail without a panic.
-fn fails(arguments: &[&str], says: &[&str]) {
-    let output = nerzoo(arguments);
-    let error = text(&output.stderr);
-    assert!(!output.status.success(), "{arguments:?} did not fail");
-    assert!(!error.contains("panicked"), "{error}");
-    for part in says {
-        assert!(
-            error.contains(part),
-            "{arguments:?} should say {part:?}:\n{error}"
-        );
-    }
-}
-
-fn write(folder: &Path, name: &str, content: &[u8]) -> String {
-    let path = folder.join(name);
-    std::fs::write(&path, content).unwrap();
-    path.display().to_string()
-}
-
-fn trained(folder: &Path) -> String {
-    let recipe = write(folder, "recipe.toml", RECIPE.as_bytes());
-    let out = folder.join("run").display().to_string();
-    let output = nerzoo(&["train", &recipe, "--out", &out]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let said = text(&output.stdout);
-    assert!(
-        said.contains("micro"),
-        "a table of scores is printed:\n{said}"
-    );
-    out
-}
 
 #[test]
 fn recipes_are_explained() {
@@ -148,49 +74,53 @@ fn recipes_are_explained() {
     fails(&["train", &recipe, "--device", "abacus"], &["cpu"]);
 }
 
+/// Every file resolves to a head of the registry, names a known corpus, and is called after both.
 #[test]
-fn every_recipe_of_the_zoo_is_understood() {
+fn every_recipe_of_the_zoo_resolves() {
     use nerzoo::data::datasets;
     use nerzoo::recipe::Recipe;
     use nerzoo::registry;
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("model-zoo/recipes");
     let mut count = 0;
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let recipe = Recipe::read(&path, &[]).unwrap();
+    for file in std::fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        let entry = registry::find(recipe.head_name()).unwrap();
-        (entry.check)(&recipe).unwrap_or_else(|problem| panic!("{name}: {problem}"));
+        let recipe = Recipe::read(&path, &[]).unwrap();
         let corpus = recipe
             .data
             .corpus
             .clone()
             .expect("recipes name their corpus");
+        let (recipe, entry) = registry::resolve(recipe)
+            .unwrap_or_else(|problem| panic!("{}: {problem}", path.display()));
+        assert!(recipe.bundle.is_none(), "{name}");
+        let found = registry::find(recipe.head_name()).unwrap();
+        assert_eq!(found.name, entry.name, "{name}");
         assert!(datasets::known(&corpus).is_some(), "{name}: {corpus}");
-        let bundled = recipe.head_name().contains('+');
+        let is_bundle = recipe.head_name().contains('+');
         let fits = name.starts_with(&format!("{}-{corpus}", entry.name))
             || name == "quickstart"
-            || bundled;
+            || is_bundle;
         assert!(fits, "{name} should be called {}-{corpus}", entry.name);
         count += 1;
     }
-    assert!(count > 1);
+    assert!(count > 100, "only {count} recipes");
 }
 
 #[test]
-fn a_loss_that_is_no_number_stops_the_run() {
+fn a_loss_that_is_not_finite_stops_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let recipe = write(folder.path(), "recipe.toml", RECIPE.as_bytes());
     let out = folder.path().join("run");
     let arguments = ["train", &recipe, "--out", out.to_str().unwrap()];
-    // Without an epsilon AdamW divides nothing by nothing where no gradient has been.
+    // Without an epsilon AdamW divides zero by zero where there was no gradient.
     let broken = ["--set", "train.epsilon=0.0", "--set", "train.warm_up=0.0"];
     fails(
         &[&arguments[..], &broken].concat(),
         &["the loss became", "epoch 1", "sentences ["],
     );
     assert!(!out.join("model.safetensors").exists());
-    // Asked to save after every step, it notices before it saves.
+    // With a checkpoint after every step it is detected before the checkpoint is written.
     std::fs::remove_dir_all(&out).unwrap();
     let sooner = ["--set", "train.checkpoint_minutes=0"];
     fails(
@@ -208,33 +138,34 @@ fn a_loss_that_is_no_number_stops_the_run() {
 }
 
 #[test]
-fn knobs_out_of_range_are_explained() {
+fn settings_out_of_range_are_explained() {
     let folder = tempfile::tempdir().unwrap();
     let recipe = write(folder.path(), "recipe.toml", RECIPE.as_bytes());
     let out = folder.path().join("run");
-    for set in [
-        "head.dropout=1.5",
-        "head.word_dropout=-1.0",
-        "encoder.scratch.positions=2",
-        "encoder.scratch.width=0",
-        "encoder.scratch.heads=0",
-        "encoder.scratch.dropout=2.0",
-        "train.report_seconds=inf",
-        "train.clip=nan",
-        "train.learning_rate=7.0",
+    let below_one = "at least 0 and below 1";
+    let not_negative = "at least 0 and below 1000000000";
+    for (set, name, range) in [
+        ("head.dropout=1.5", "dropout = 1.5", below_one),
+        ("head.word_dropout=-1.0", "word_dropout = -1", below_one),
+        ("encoder.scratch.positions=2", "encoder.scratch.positions = 2", "at least 3"),
+        ("encoder.scratch.width=0", "encoder.scratch.width = 0", "at least 1"),
+        ("encoder.scratch.heads=0", "encoder.scratch.heads = 0", "at least 1"),
+        ("encoder.scratch.heads=3", "width 32", "multiple of its 3 attention heads"),
+        ("encoder.scratch.dropout=2.0", "encoder.scratch.dropout = 2", below_one),
+        ("encoder.features.dropout=1.0", "dropout", "at least 0 and less than 1"),
+        ("train.report_seconds=inf", "train.report_seconds = inf", not_negative),
+        ("train.clip=nan", "train.clip = NaN", not_negative),
+        ("train.weight_decay=-0.1", "train.weight_decay = -0.1", not_negative),
+        ("train.learning_rate=7.0", "train.learning_rate = 7", "between 0 and 1"),
+        ("train.head_learning_rate=7.0", "train.head_learning_rate = 7", "between 0 and 1"),
+        ("train.warm_up=1.1", "train.warm_up = 1.1", "between 0 and 1"),
+        ("train.batch=0", "train.batch = 0", "at least 1"),
+        ("train.epochs=0", "train.epochs = 0", "at least 1"),
+        ("train.accumulate=0", "train.accumulate = 0", "at least 1"),
     ] {
-        fails(
-            &[
-                "train",
-                &recipe,
-                "--set",
-                set,
-                "--out",
-                out.to_str().unwrap(),
-            ],
-            &[],
-        );
-        assert!(!out.exists(), "{set} claimed the folder");
+        let out = out.to_str().unwrap();
+        fails(&["train", &recipe, "--set", set, "--out", out], &[name, range]);
+        assert!(!Path::new(out).exists(), "{set} claimed the folder");
     }
     let spans = ["--set", "head.name=span_ner", "--set", "head.longest=0"];
     fails(
@@ -267,7 +198,7 @@ fn a_changed_corpus_is_noticed_on_resume() {
 #[test]
 fn a_folder_belongs_to_one_run() {
     let folder = tempfile::tempdir().unwrap();
-    let out = trained(folder.path());
+    let out = trained(folder.path(), &[]);
     let recipe = folder.path().join("recipe.toml").display().to_string();
     fails(&["train", &recipe, "--out", &out], &["--resume"]);
     fails(
@@ -293,7 +224,7 @@ fn a_folder_belongs_to_one_run() {
 #[test]
 fn models_are_checked_and_used() {
     let folder = tempfile::tempdir().unwrap();
-    let out = trained(folder.path());
+    let out = trained(folder.path(), &[]);
     for name in [
         "config.json",
         "model.safetensors",
@@ -307,8 +238,7 @@ fn models_are_checked_and_used() {
     ] {
         assert!(Path::new(&out).join(name).is_file(), "{name}");
     }
-    let scores = nerzoo(&["evaluate", &out, "quickstart", "--json"]);
-    let scores: Value = serde_json::from_slice(&scores.stdout).unwrap();
+    let scores = json(&["evaluate", &out, "quickstart", "--json"]);
     for key in ["precision", "recall", "f1", "support", "per_type"] {
         assert!(!scores[key].is_null(), "{key}");
     }
@@ -318,7 +248,7 @@ fn models_are_checked_and_used() {
     );
 
     let input = "Marta Keller visited Lindholm.\n\n👩‍🔬 naïve 北京 \u{202b}نص\u{202c}\n".to_string();
-    let output = nerzoo_with(&["predict", "--model", &out], input.as_bytes());
+    let output = nerzoo_with_input(&["predict", "--model", &out], input.as_bytes());
     assert!(output.status.success(), "{}", text(&output.stderr));
     let lines: Vec<Value> = text(&output.stdout)
         .lines()
@@ -353,11 +283,11 @@ fn check_offsets(line: &Value) {
 #[test]
 fn bad_lines_do_not_stop_the_others() {
     let folder = tempfile::tempdir().unwrap();
-    let out = trained(folder.path());
+    let out = trained(folder.path(), &[]);
     let lines = b"{\"text\": \"Marta Keller\"}\nnot json\n{\"tokens\": [\"a\", 3]}\n{\"tokens\": [\"Lindholm\"]}\n\xff\n";
     let file = write(folder.path(), "mixed.jsonl", lines);
     let output = nerzoo(&["predict", "--model", &out, &file]);
-    assert!(!output.status.success(), "the exit code tells");
+    assert!(!output.status.success(), "the exit code reports bad lines");
     let answers: Vec<Value> = text(&output.stdout)
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
@@ -378,8 +308,7 @@ fn bad_lines_do_not_stop_the_others() {
         "some.conll",
         b"Marta B-PER\nKeller I-PER\nsings O\n\nLindholm B-LOC\n",
     );
-    let output = nerzoo(&["predict", "--model", &out, &columns]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    let output = succeeds(&["predict", "--model", &out, &columns]);
     assert_eq!(text(&output.stdout).lines().count(), 2);
 }
 
@@ -391,8 +320,7 @@ fn corpora_are_checked_with_line_numbers() {
     let output = nerzoo(&["data", "check", &bad]);
     assert!(!output.status.success());
     assert!(text(&output.stdout).contains("bad.jsonl:2"));
-    let stats = nerzoo(&["data", "stats", "datasets/quickstart/train.jsonl", "--json"]);
-    let stats: Value = serde_json::from_slice(&stats.stdout).unwrap();
+    let stats = json(&["data", "stats", "datasets/quickstart/train.jsonl", "--json"]);
     assert_eq!(stats["sentences"], 2400);
     assert!(stats["nested"].as_u64().unwrap() * 3 >= stats["entities"].as_u64().unwrap());
 }
@@ -402,16 +330,9 @@ fn init_writes_a_recipe_that_trains() {
     let folder = tempfile::tempdir().unwrap();
     let recipe = folder.path().join("mine.toml").display().to_string();
     let train = "datasets/quickstart/dev.jsonl";
-    let output = nerzoo(&[
-        "init", "--head", "seq_ner", "--train", train, "--out", &recipe,
-    ]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    fails(
-        &[
-            "init", "--head", "seq_ner", "--train", train, "--out", &recipe,
-        ],
-        &["--force"],
-    );
+    let init = ["init", "--head", "seq_ner", "--train", train, "--out", &recipe];
+    succeeds(&init);
+    fails(&init, &["--force"]);
     let out = folder.path().join("run").display().to_string();
     let small = [
         "--set",
@@ -419,13 +340,12 @@ fn init_writes_a_recipe_that_trains() {
         "--set",
         "encoder.scratch.width=32",
     ];
-    let output = nerzoo(&[&["train", &recipe, "--out", &out][..], &small].concat());
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    succeeds(&[&["train", &recipe, "--out", &out][..], &small].concat());
 }
 
-/// A column file whose gold stands before a column of guesses: only the flags tell them apart.
+/// A column file with gold tags and, after them, predicted tags: only the options tell them apart.
 #[test]
-fn every_reader_takes_the_columns() {
+fn every_command_takes_the_column_options() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).display().to_string();
     let (file, recipe, out) = (at("two.conll"), at("mine.toml"), at("run"));
@@ -433,8 +353,7 @@ fn every_reader_takes_the_columns() {
     std::fs::write(&file, rows.repeat(20)).unwrap();
     let columns = ["--word-column", "1", "--tag-column", "2"];
     let init = ["init", "--head", "seq_ner", "--train", &file, "--out"];
-    let output = nerzoo(&[&init[..], &[&recipe], &columns].concat());
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    succeeds(&[&init[..], &[&recipe], &columns].concat());
     let written = std::fs::read_to_string(&recipe).unwrap();
     assert!(
         written.contains("options = { word_column = 1, tag_columns = [2] }"),
@@ -443,13 +362,10 @@ fn every_reader_takes_the_columns() {
     let small = ["train.epochs=40", "encoder.scratch.width=32"];
     let train = ["train", &recipe, "--out", &out];
     let sets: Vec<&str> = small.iter().flat_map(|set| ["--set", set]).collect();
-    let output = nerzoo(&[&train[..], &sets].concat());
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    succeeds(&[&train[..], &sets].concat());
     let f1 = |tags: &str| {
         let columns = ["--word-column", "1", "--tag-column", tags];
-        let output = nerzoo(&[&["evaluate", &out, &file, "--json"][..], &columns].concat());
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        let scores: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let scores = json(&[&["evaluate", &out, &file, "--json"][..], &columns].concat());
         scores["f1"].as_f64().unwrap()
     };
     assert_eq!((f1("2"), f1("3")), (1.0, 0.0));

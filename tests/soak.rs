@@ -1,14 +1,16 @@
-//! Memory over a long run: after the first quarter it stays where it is. The only test of its process, which it watches.
+//! The memory of a long run does not grow after its first quarter. The only test of its process, whose memory it measures.
+
+#![cfg(feature = "train")]
 
 mod common;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::eight::{recipe, sentences};
+use common::small_corpus::{recipe, sentences};
 use nerzoo::registry;
 
-/// Bytes of this process that are in memory.
+/// The resident memory of this process in bytes.
 fn resident() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: f64 = text.split_whitespace().nth(1)?.parse().ok()?;
@@ -18,8 +20,8 @@ fn resident() -> Option<f64> {
 #[test]
 fn memory_stays_flat() {
     if resident().is_none() {
-        return common::skipped(
-            "memory_stays_flat: this system does not tell a process its memory",
+        return common::print_skipped(
+            "memory_stays_flat: this system has no /proc/self/statm",
         );
     }
     for (name, device) in common::devices() {
@@ -37,7 +39,7 @@ fn memory_stays_flat() {
             "train.learning_rate=1e-3".into(),
         ];
         let recipe = recipe("bl_ner", &sets, folder.path());
-        let launch = common::launch(recipe, &folder.path().join("run"), &device);
+        let options = common::train_options(recipe, &folder.path().join("run"), &device);
         let done = AtomicBool::new(false);
         let samples = std::thread::scope(|scope| {
             let watch = scope.spawn(|| {
@@ -48,7 +50,7 @@ fn memory_stays_flat() {
                 }
                 samples
             });
-            let finished = (registry::find("bl_ner").unwrap().train)(&launch);
+            let finished = (registry::find("bl_ner").unwrap().train)(&options);
             done.store(true, Ordering::Relaxed);
             let finished = finished.unwrap();
             assert_eq!(finished.state.step, steps);

@@ -1,6 +1,6 @@
-//! Scoring all spans of a sentence takes memory in proportion to words times the longest span, not to its square.
+//! Scoring all spans of a sentence takes memory proportional to words × longest span, not to the square of the words.
 
-#![allow(unsafe_code)] // an allocator that counts
+#![allow(unsafe_code)] // a counting allocator
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ struct Counting;
 static HELD: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: everything is left to the system's allocator; only numbers are kept beside it.
+// SAFETY: every call is passed on to the system's allocator; only sizes are counted.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let held = HELD.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
@@ -33,7 +33,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The most bytes held at once while one sentence of `words` words is decoded.
+/// The peak of allocated bytes while one sentence of `words` words is decoded.
 fn peak(words: usize, longest: usize) -> usize {
     let device = Device::flex();
     device.seed(1);
@@ -49,7 +49,7 @@ fn peak(words: usize, longest: usize) -> usize {
         sentence: Tensor::zeros([1, 384], &device),
         lengths: vec![words],
     };
-    head.decode(&states); // whatever is set up once is set up here
+    head.decode(&states); // allocates what is kept between calls
     let before = HELD.load(Ordering::Relaxed);
     PEAK.store(before, Ordering::Relaxed);
     head.decode(&states);

@@ -1,166 +1,192 @@
-//! Every check for every head of the zoo, on every test device: what a model must do to be in it.
+//! The requirements that every head of the zoo has to meet, one test case per head, variant, device and check, such as
+//! `bopn/released/cpu/overfits`.
 
 mod common;
 
-use std::collections::BTreeSet;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use burn::tensor::Device;
-use common::eight::{recipe, sentences, variants};
+use common::small_corpus::{recipe, sentences, variants};
+use common::{entities, inspect, largest_gradients};
+use libtest_mimic::{Arguments, Failed, Trial};
 use nerzoo::heads::Evidence;
-use nerzoo::model::tagger::Tagger;
 use nerzoo::recipe::Recipe;
-use nerzoo::registry::{self, Entry, HEADS};
+use nerzoo::registry::{self, Entry};
 use nerzoo::text::{Entity, Mention, Sentence, outermost};
-use nerzoo::train::launch::Finished;
+use nerzoo::train::Finished;
+use tempfile::TempDir;
 
-fn train(entry: &Entry, recipe: Recipe, out: &Path, device: &Device) -> Finished {
-    (entry.train)(&common::launch(recipe, out, device)).unwrap()
-}
-
-/// Runs a check for every head and variant on every device, the devices side by side: each has random numbers of its own.
-fn everywhere(check: impl Fn(&Entry, &[String], &Device, &str) + Sync) {
-    let one = |name: &str, device: &Device| {
-        for entry in HEADS {
-            for sets in variants(entry.name) {
-                let what = format!("{} {sets:?} on {name}", entry.name);
-                check(entry, &sets, device, &what);
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let devices = common::devices();
+    let mut trials = Vec::new();
+    for entry in registry::heads() {
+        for variant in variants(entry.name) {
+            let case = |(device_name, device): &(String, Device)| {
+                Arc::new(Case {
+                    entry,
+                    variant: variant.name,
+                    sets: variant.sets.clone(),
+                    device: device.clone(),
+                    device_name: device_name.clone(),
+                    trained: OnceLock::new(),
+                })
+            };
+            let cases: Vec<Arc<Case>> = devices.iter().map(case).collect();
+            // Neighbouring trials are of different devices, which can run side by side.
+            for (name, check) in CHECKS {
+                trials.extend(cases.iter().map(|case| trial(case.clone(), name, check)));
             }
         }
-    };
-    let devices = common::devices();
-    std::thread::scope(|scope| {
-        for (name, device) in &devices {
-            scope.spawn(|| one(name, device));
-        }
-    });
+    }
+    trials.push(half_precision());
+    libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-#[test]
-fn a_gradient_reaches_every_parameter() {
-    everywhere(|entry, sets, device, what| {
-        let folder = tempfile::tempdir().unwrap();
-        let recipe = recipe(entry.name, sets, folder.path());
-        let found = (entry.inspect)(&recipe, &sentences(), device).unwrap();
-        assert!(found.gradients.len() > 10, "{what}");
-        for (parameter, largest) in common::largest(found) {
-            assert!(largest.is_finite(), "{what}: {parameter} has {largest}");
-            // Keys' biases shift all scores of a softmax alike: their gradient is nothing by nature.
-            let nothing = parameter.ends_with("key.bias");
-            assert!(
-                nothing || largest > 0.0,
-                "{what}: no gradient reaches {parameter}"
-            );
-        }
-    });
+type Check = fn(&Case) -> Result<(), Failed>;
+
+const CHECKS: [(&str, Check); 8] = [
+    ("gradients_reach_every_parameter", gradients_reach_every_parameter),
+    ("an_empty_sentence_keeps_gradients_finite", an_empty_sentence_keeps_gradients_finite),
+    ("overfits", overfits),
+    ("tags_the_training_sentences", tags_the_training_sentences),
+    ("tags_an_empty_sentence", tags_an_empty_sentence),
+    ("diagnosis_agrees_with_tags", diagnosis_agrees_with_tags),
+    ("a_loaded_model_tags_the_same", a_loaded_model_tags_the_same),
+    ("a_batch_changes_nothing", a_batch_changes_nothing),
+];
+
+fn trial(case: Arc<Case>, check_name: &str, check: Check) -> Trial {
+    let (head, variant, device) = (case.entry.name, case.variant, &case.device_name);
+    let name = format!("{head}/{variant}/{device}/{check_name}");
+    Trial::test(name, move || {
+        let _guard = lock(&case.device_name);
+        check(&case)
+    })
 }
 
-#[test]
-fn an_empty_sentence_does_not_hurt_the_loss() {
-    everywhere(|entry, sets, device, what| {
-        let folder = tempfile::tempdir().unwrap();
-        let recipe = recipe(entry.name, sets, folder.path());
-        let mut sentences = sentences();
-        sentences.push(Sentence::default());
-        for (parameter, largest) in
-            common::largest((entry.inspect)(&recipe, &sentences, device).unwrap())
-        {
-            assert!(largest.is_finite(), "{what}: {parameter} has {largest}");
-        }
-    });
+/// Lets one case at a time use a device, because the random seed of a device is global to the process.
+fn lock(device: &str) -> MutexGuard<'static, ()> {
+    static LOCKS: Mutex<BTreeMap<String, &'static Mutex<()>>> = Mutex::new(BTreeMap::new());
+    let mut locks = LOCKS.lock().unwrap_or_else(PoisonError::into_inner);
+    let lock: &'static Mutex<()> = locks
+        .entry(device.to_string())
+        .or_insert_with(|| Box::leak(Box::default()));
+    drop(locks);
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-#[test]
-fn overfits_and_keeps_what_it_learned() {
-    everywhere(|entry, sets, device, what| {
-        let folder = tempfile::tempdir().unwrap();
-        let out = folder.path().join("run");
-        let finished = train(entry, recipe(entry.name, sets, folder.path()), &out, device);
-        let report = finished.test.as_ref().unwrap();
-        let counts = if entry.nested {
-            report.overall
-        } else {
-            report.flat_view
-        };
-        assert_eq!(counts.f1(), 1.0, "{what}: {report}");
-        assert_eq!(finished.tagger.nested(), entry.nested, "{what}");
-
-        let mut texts = sentences();
-        texts.push(Sentence::default());
-        texts.push(Sentence::from_words([
-            "quite",
-            "unknown",
-            "👩‍🔬",
-            "\u{200b}",
-            "北京",
-        ]));
-        let together = finished.tagger.tag(&texts).unwrap();
-        assert!(
-            together[8].is_empty(),
-            "{what}: an empty sentence has no mentions"
-        );
-        check_gold(entry, &together, what);
-
-        check_evidence(finished.tagger.as_ref(), &texts, what);
-        let loaded = registry::load(&out, device, &Default::default()).unwrap();
-        assert_eq!(loaded.labels(), finished.tagger.labels(), "{what}");
-        assert_close(
-            &together,
-            &loaded.tag(&texts).unwrap(),
-            &format!("{what}: saved and loaded"),
-        );
-
-        // One by one there is no padding; together there is.
-        let alone: Vec<Vec<Mention>> = texts
-            .iter()
-            .map(|text| {
-                finished
-                    .tagger
-                    .tag(std::slice::from_ref(text))
-                    .unwrap()
-                    .remove(0)
-            })
-            .collect();
-        assert_close(&together, &alone, &format!("{what}: alone and in a batch"));
-    });
+/// A head with settings on a device, and the model trained with them.
+struct Case {
+    entry: &'static Entry,
+    variant: &'static str,
+    sets: Vec<String>,
+    device: Device,
+    device_name: String,
+    trained: OnceLock<Result<Trained, String>>,
 }
 
-/// Kinds of evidence taken one by one find together what "all" finds.
-fn check_evidence(tagger: &dyn Tagger, texts: &[Sentence], what: &str) {
-    let diagnosis = tagger.diagnose(texts).unwrap();
-    let mentions = tagger.tag(texts).unwrap();
-    assert_close(&diagnosis.mentions, &mentions, what);
-    // A bundle also reports the mentions of its other head.
-    let (heads, evidence): (Vec<Evidence>, Vec<Evidence>) = (diagnosis.evidence.into_iter())
-        .partition(|evidence| registry::find(&evidence.name).is_ok());
-    assert_eq!(
-        heads.len(),
-        usize::from(what.contains('+') || what.contains("bl_ner")),
-        "{what}"
-    );
-    assert_eq!(evidence.is_empty(), !what.contains("bopn"), "{what}");
-    let found = |source: &Evidence| -> BTreeSet<(usize, Entity)> {
-        let each = source.mentions.iter().enumerate();
-        each.flat_map(|(index, list)| list.iter().map(move |m| (index, m.entity.clone())))
-            .collect()
-    };
-    let whole = ["all", "rules", "votes"];
-    let parts = evidence
-        .iter()
-        .filter(|source| !whole.contains(&source.name.as_str()));
-    let parts: BTreeSet<(usize, Entity)> = parts.flat_map(found).collect();
-    for source in &evidence {
-        let found = found(source);
-        match source.name.as_str() {
-            "all" => assert_eq!(found, parts, "{what}"),
-            _ => assert!(found.is_subset(&parts), "{what}: {}", source.name),
-        }
+/// A trained model, its run folder, and the mentions it finds in [`texts`].
+struct Trained {
+    finished: Finished,
+    folder: TempDir,
+    found: Vec<Vec<Mention>>,
+}
+
+impl Trained {
+    fn out(&self) -> PathBuf {
+        self.folder.path().join("run")
     }
 }
 
-fn check_gold(entry: &Entry, found: &[Vec<Mention>], what: &str) {
-    for (sentence, mentions) in sentences().iter().zip(found) {
-        let mut gold = if entry.nested {
+impl Case {
+    fn recipe(&self, folder: &Path) -> Recipe {
+        recipe(self.entry.name, &self.sets, folder)
+    }
+
+    /// The model, trained by the first check that needs it.
+    fn trained(&self) -> Result<&Trained, Failed> {
+        let trained = self.trained.get_or_init(|| {
+            let folder = tempfile::tempdir().unwrap();
+            let recipe = self.recipe(folder.path());
+            let out = folder.path().join("run");
+            let options = common::train_options(recipe, &out, &self.device);
+            let train = || -> nerzoo::error::Result<Trained> {
+                let finished = (self.entry.train)(&options)?;
+                let found = finished.tagger.tag(&texts())?;
+                Ok(Trained {
+                    finished,
+                    folder,
+                    found,
+                })
+            };
+            train().map_err(|problem| problem.to_string())
+        });
+        let trained = trained.as_ref();
+        trained.map_err(|problem| format!("the model was not trained: {problem}").into())
+    }
+}
+
+/// The training sentences, an empty sentence, and one with unknown words.
+fn texts() -> Vec<Sentence> {
+    let mut texts = sentences();
+    texts.push(Sentence::default());
+    texts.push(Sentence::from_words([
+        "quite",
+        "unknown",
+        "👩‍🔬",
+        "\u{200b}",
+        "北京",
+    ]));
+    texts
+}
+
+fn gradients_reach_every_parameter(case: &Case) -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let recipe = case.recipe(folder.path());
+    let found = inspect(case.entry, &recipe, &sentences(), &case.device)?;
+    assert!(found.gradients.len() > 10);
+    for (parameter, largest) in largest_gradients(&found) {
+        assert!(largest.is_finite(), "{parameter} has {largest}");
+        // The bias of the keys shifts all scores of a softmax alike: its gradient is zero.
+        let is_zero = parameter.ends_with("key.bias");
+        assert!(is_zero || largest > 0.0, "no gradient reaches {parameter}");
+    }
+    Ok(())
+}
+
+fn an_empty_sentence_keeps_gradients_finite(case: &Case) -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let recipe = case.recipe(folder.path());
+    let mut sentences = sentences();
+    sentences.push(Sentence::default());
+    let found = inspect(case.entry, &recipe, &sentences, &case.device)?;
+    assert!(found.loss.is_finite(), "the loss is {}", found.loss);
+    for (parameter, largest) in largest_gradients(&found) {
+        assert!(largest.is_finite(), "{parameter} has {largest}");
+    }
+    Ok(())
+}
+
+fn overfits(case: &Case) -> Result<(), Failed> {
+    let finished = &case.trained()?.finished;
+    let report = finished.test.as_ref().unwrap();
+    let counts = if case.entry.nested {
+        report.overall
+    } else {
+        report.flat_view
+    };
+    assert_eq!(counts.f1(), 1.0, "{report}");
+    assert_eq!(finished.tagger.nested(), case.entry.nested);
+    Ok(())
+}
+
+fn tags_the_training_sentences(case: &Case) -> Result<(), Failed> {
+    for (sentence, mentions) in sentences().iter().zip(&case.trained()?.found) {
+        let mut gold = if case.entry.nested {
             sentence.entities.clone()
         } else {
             outermost(&sentence.entities)
@@ -171,44 +197,94 @@ fn check_gold(entry: &Entry, found: &[Vec<Mention>], what: &str) {
             .collect();
         gold.sort();
         found.sort();
-        assert_eq!(found, gold, "{what}");
-        assert!(
-            mentions
-                .iter()
-                .all(|mention| (0.0..=1.0001).contains(&mention.score)),
-            "{what}"
-        );
+        assert_eq!(found, gold);
+        let mut scores = mentions.iter().map(|mention| mention.score);
+        assert!(scores.all(|score| (0.0..=1.0001).contains(&score)));
     }
+    Ok(())
 }
 
-fn assert_close(one: &[Vec<Mention>], other: &[Vec<Mention>], what: &str) {
-    for (one, other) in one.iter().zip(other) {
-        let entities = |list: &[Mention]| list.iter().map(|m| m.entity.clone()).collect::<Vec<_>>();
-        assert_eq!(entities(one), entities(other), "{what}");
-        for (one, other) in one.iter().zip(other) {
-            assert!(
-                (one.score - other.score).abs() < 1e-4,
-                "{what}: {} {}",
-                one.score,
-                other.score
-            );
+fn tags_an_empty_sentence(case: &Case) -> Result<(), Failed> {
+    let found = &case.trained()?.found;
+    assert_eq!(found.len(), texts().len());
+    assert!(found[8].is_empty(), "{:?}", found[8]);
+    Ok(())
+}
+
+/// The diagnosis has the mentions of `tag`, and all sources of evidence together find what the source "all" finds.
+fn diagnosis_agrees_with_tags(case: &Case) -> Result<(), Failed> {
+    let trained = case.trained()?;
+    let diagnosis = trained.finished.tagger.diagnose(&texts())?;
+    assert_same(&diagnosis.mentions, &trained.found);
+    // A bundle also reports the mentions of its other head.
+    let (heads, evidence): (Vec<Evidence>, Vec<Evidence>) = (diagnosis.evidence.into_iter())
+        .partition(|evidence| registry::find(&evidence.name).is_ok());
+    let id = (case.entry.id)();
+    assert_eq!(heads.len(), usize::from(id.contains('+')));
+    assert_eq!(evidence.is_empty(), !id.contains("bopn"));
+    let found = |source: &Evidence| -> BTreeSet<(usize, Entity)> {
+        let each = source.mentions.iter().enumerate();
+        each.flat_map(|(index, list)| list.iter().map(move |m| (index, m.entity.clone())))
+            .collect()
+    };
+    let combined = ["all", "rules", "votes"];
+    let single = evidence
+        .iter()
+        .filter(|source| !combined.contains(&source.name.as_str()));
+    let together: BTreeSet<(usize, Entity)> = single.flat_map(found).collect();
+    for source in &evidence {
+        let found = found(source);
+        match source.name.as_str() {
+            "all" => assert_eq!(found, together),
+            name => assert!(found.is_subset(&together), "{name}"),
         }
     }
+    Ok(())
 }
 
-#[test]
-fn half_precision_finds_the_same() {
-    let folder = tempfile::tempdir().unwrap();
-    let entry = &HEADS[0];
-    let (name, device) = common::devices().remove(0);
-    let out = folder.path().join("run");
-    let recipe = recipe(entry.name, &["train.half=true".into()], folder.path());
-    let finished = train(entry, recipe, &out, &device);
-    let loaded = registry::load(&out, &device, &Default::default()).unwrap();
-    let found = loaded.tag(&sentences()).unwrap();
-    let expected = finished.tagger.tag(&sentences()).unwrap();
-    for (found, expected) in found.iter().zip(&expected) {
-        let entities = |list: &[Mention]| list.iter().map(|m| m.entity.clone()).collect::<Vec<_>>();
-        assert_eq!(entities(found), entities(expected), "{name}");
+fn a_loaded_model_tags_the_same(case: &Case) -> Result<(), Failed> {
+    let trained = case.trained()?;
+    let loaded = registry::load(&trained.out(), &case.device, &[])?;
+    assert_eq!(loaded.labels(), trained.finished.tagger.labels());
+    assert_same(&trained.found, &loaded.tag(&texts())?);
+    Ok(())
+}
+
+/// A sentence alone has no padding, in a batch it has.
+fn a_batch_changes_nothing(case: &Case) -> Result<(), Failed> {
+    let trained = case.trained()?;
+    let tag = |text: &Sentence| -> nerzoo::error::Result<Vec<Mention>> {
+        let mut found = trained.finished.tagger.tag(std::slice::from_ref(text))?;
+        Ok(found.remove(0))
+    };
+    let single: Result<Vec<Vec<Mention>>, _> = texts().iter().map(tag).collect();
+    assert_same(&trained.found, &single?);
+    Ok(())
+}
+
+fn assert_same(one: &[Vec<Mention>], other: &[Vec<Mention>]) {
+    assert_eq!(entities(one), entities(other));
+    for (one, other) in one.iter().flatten().zip(other.iter().flatten()) {
+        let difference = (one.score - other.score).abs();
+        assert!(difference < 1e-4, "{} {}", one.score, other.score);
     }
+}
+
+/// Weights saved in half precision give the same entities.
+fn half_precision() -> Trial {
+    let (device_name, device) = common::devices().remove(0);
+    let name = format!("seq_ner/half/{device_name}/tags_the_same");
+    Trial::test(name, move || {
+        let _guard = lock(&device_name);
+        let folder = tempfile::tempdir()?;
+        let out = folder.path().join("run");
+        let recipe = recipe("seq_ner", &["train.half=true".into()], folder.path());
+        let options = common::train_options(recipe, &out, &device);
+        let finished = (registry::find("seq_ner")?.train)(&options)?;
+        let loaded = registry::load(&out, &device, &[])?;
+        let expected = entities(&finished.tagger.tag(&sentences())?);
+        assert_eq!(entities(&loaded.tag(&sentences())?), expected);
+        assert!(expected.iter().any(|list| !list.is_empty()));
+        Ok(())
+    })
 }

@@ -100,7 +100,18 @@ mod tests {
             .map(|index| -(((index / side * 31 + index % side % 7 * 17) % 101) as f64))
             .collect();
         let start = std::time::Instant::now();
-        assert_eq!(assign(&costs, side, side).len(), side);
+        let pairs = assign(&costs, side, side);
         assert!(start.elapsed().as_millis() < 500, "{:?}", start.elapsed());
+        let columns: std::collections::BTreeSet<usize> = pairs.iter().map(|pair| pair.1).collect();
+        assert_eq!(columns.len(), side);
+        // Rows and columns swapped have the same lowest total.
+        let swapped: Vec<f64> = (0..side * side)
+            .map(|index| costs[index % side * side + index / side])
+            .collect();
+        let total = |pairs: &[(usize, usize)], costs: &[f64]| -> f64 {
+            pairs.iter().map(|(row, column)| costs[row * side + column]).sum()
+        };
+        let expected = total(&assign(&swapped, side, side), &swapped);
+        assert_eq!(total(&pairs, &costs), expected);
     }
 }

@@ -1,5 +1,7 @@
 //! Checks of a recipe: values out of range and values that contradict each other.
 
+use std::fmt;
+
 use super::Recipe;
 use crate::data;
 use crate::error::{Error, Result};
@@ -36,57 +38,98 @@ impl Recipe {
         if self.encoder.pretrained.is_some() && self.encoder.scratch.is_some() {
             return fail("[encoder] has both pretrained and scratch; keep one");
         }
-        if train.batch == 0 || train.accumulate == 0 || train.epochs == 0 {
-            return fail("train.batch, train.accumulate and train.epochs must be at least 1");
-        }
-        if !(0.0..=1.0).contains(&train.warm_up) {
-            return fail("train.warm_up is a share of the steps, between 0 and 1");
-        }
-        if train
-            .freeze_rate
-            .is_some_and(|rate| !(0.0..=100.0).contains(&rate))
-        {
-            return fail(
-                "train.freeze_rate multiplies the learning rate; it lies between 0 and 100",
-            );
-        }
         if train.freeze_rate.is_some() && train.freeze_encoder == 0 {
             return fail("train.freeze_rate is for the epochs of train.freeze_encoder, which is 0");
-        }
-        let amounts = [
-            train.weight_decay,
-            train.epsilon,
-            train.clip,
-            train.checkpoint_minutes,
-            train.report_seconds,
-        ];
-        if amounts.iter().any(|amount| !(0.0..1e9).contains(amount)) {
-            return fail(
-                "train.weight_decay, epsilon, clip, checkpoint_minutes and report_seconds are numbers from 0 up",
-            );
-        }
-        let dropouts = [
-            self.encoder.dropout,
-            self.encoder.scratch.as_ref().map(|s| s.dropout),
-        ];
-        if dropouts
-            .into_iter()
-            .flatten()
-            .any(|dropout| !(0.0..1.0).contains(&dropout))
-        {
-            return fail("the encoder's dropout lies from 0 to below 1");
         }
         if let Err(problem) = self.encoder.features.check() {
             return fail(&problem.to_string());
         }
-        let rates = [Some(train.learning_rate), train.head_learning_rate];
-        if rates
-            .into_iter()
-            .flatten()
-            .any(|rate| !(0.0..=1.0).contains(&rate))
-        {
-            return fail("learning rates lie between 0 and 1");
+        let out_of_range = self.ranges().into_iter().find(|range| !range.is_within);
+        match out_of_range {
+            Some(range) => fail(&range.to_string()),
+            None => Ok(self),
         }
-        Ok(self)
+    }
+
+    /// Every number of `[train]` and `[encoder]` that has a range.
+    fn ranges(&self) -> Vec<Range> {
+        let (train, encoder) = (&self.train, &self.encoder);
+        let mut ranges = vec![
+            Range::count("train.batch", train.batch, 1),
+            Range::count("train.accumulate", train.accumulate, 1),
+            Range::count("train.epochs", train.epochs, 1),
+            Range::share("train.learning_rate", train.learning_rate),
+            Range::share("train.warm_up", train.warm_up),
+            Range::amount("train.weight_decay", train.weight_decay),
+            Range::amount("train.epsilon", train.epsilon),
+            Range::amount("train.clip", train.clip),
+            Range::amount("train.checkpoint_minutes", train.checkpoint_minutes),
+            Range::amount("train.report_seconds", train.report_seconds),
+        ];
+        let rate = train.head_learning_rate;
+        ranges.extend(rate.map(|rate| Range::share("train.head_learning_rate", rate)));
+        ranges.extend(train.freeze_rate.map(|rate| {
+            let is_within = (0.0..=100.0).contains(&rate);
+            Range::new("train.freeze_rate", rate, is_within, "between 0 and 100")
+        }));
+        let dropout = encoder.dropout;
+        ranges.extend(dropout.map(|dropout| Range::dropout("encoder.dropout", dropout)));
+        if let Some(scratch) = &encoder.scratch {
+            ranges.extend([
+                Range::count("encoder.scratch.layers", scratch.layers, 1),
+                Range::count("encoder.scratch.width", scratch.width, 1),
+                Range::count("encoder.scratch.heads", scratch.heads, 1),
+                Range::count("encoder.scratch.feed_forward", scratch.feed_forward, 1),
+                // The first and the last piece, and one of a word between them.
+                Range::count("encoder.scratch.positions", scratch.positions, 3),
+                Range::dropout("encoder.scratch.dropout", scratch.dropout),
+            ]);
+        }
+        ranges
+    }
+}
+
+/// A value and the range it has to be in.
+struct Range {
+    name: &'static str,
+    value: f64,
+    is_within: bool,
+    range: String,
+}
+
+impl Range {
+    fn new(name: &'static str, value: f64, is_within: bool, range: &str) -> Self {
+        Self {
+            name,
+            value,
+            is_within,
+            range: range.into(),
+        }
+    }
+
+    fn count(name: &'static str, value: usize, least: usize) -> Self {
+        let range = format!("at least {least}");
+        Self::new(name, value as f64, value >= least, &range)
+    }
+
+    fn share(name: &'static str, value: f64) -> Self {
+        let is_within = (0.0..=1.0).contains(&value);
+        Self::new(name, value, is_within, "between 0 and 1")
+    }
+
+    fn dropout(name: &'static str, value: f64) -> Self {
+        let is_within = (0.0..1.0).contains(&value);
+        Self::new(name, value, is_within, "at least 0 and below 1")
+    }
+
+    fn amount(name: &'static str, value: f64) -> Self {
+        let is_within = (0.0..1e9).contains(&value);
+        Self::new(name, value, is_within, "at least 0 and below 1000000000")
+    }
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} = {} must be {}", self.name, self.value, self.range)
     }
 }

@@ -336,33 +336,73 @@ mod tests {
         }
     }
 
-    /// Numbers of torch.optim.AdamW: lr 0.1, weight decay 0.5, two steps of gradients (0.3, -2), (-0.1, 1).
+    /// Values computed with `torch.optim.AdamW` of PyTorch 2.15 (lr 0.1, betas 0.9 and 0.999, eps 1e-8): five steps from
+    /// (1, -1, 0.25), with and without weight decay.
     #[test]
-    fn steps_are_pytorchs() {
+    fn steps_equal_those_of_pytorch() {
+        let gradients = [
+            [0.3, -2.0, 0.0],
+            [-0.1, 1.0, 0.0],
+            [0.5, 0.25, 1e-3],
+            [-1.5, -0.75, 2.0],
+            [0.2, 0.0, -4.0],
+        ];
+        let with_decay: [[f32; 3]; 5] = [
+            [0.85, -0.85, 0.2375],
+            [0.767_478_17, -0.780_866_3, 0.225_625],
+            [0.658_574_64, -0.728_467, 0.150_463_5],
+            [0.658_528_6, -0.663_266_24, 0.084_801_33],
+            [0.646_465_5, -0.605_779_47, 0.107_388_59],
+        ];
+        let without_decay: [[f32; 3]; 5] = [
+            [0.9, -0.9, 0.25],
+            [0.859_978_2, -0.873_366_36, 0.25],
+            [0.789_448_6, -0.860_010_4, 0.186_119_77],
+            [0.822_331_4, -0.831_233, 0.127_980_78],
+            [0.843_194_66, -0.806_909_5, 0.154_808_1],
+        ];
         for device in crate::device::cpu_devices() {
-            let train = Train::default();
-            let adamw = AdamW::new(&train, 0.5, &GradientScale::new());
-            let tensor = Tensor::<1>::from_floats([1.0, -1.0], &device);
-            let first = Tensor::from_floats([0.3, -2.0], &device);
-            let (tensor, state) = adamw.step(0.1, tensor, first, None);
-            let second = Tensor::from_floats([-0.1, 1.0], &device);
-            let (tensor, _) = adamw.step(0.1, tensor, second, state);
-            let found = crate::nn::host::floats(tensor);
-            // By hand: after step 1 both move by lr towards -sign(g); step 2 by lr·m̂/√v̂.
-            let expected = |start: f64, gradients: [f64; 2]| {
-                let (mut value, mut m, mut v) = (start, 0.0, 0.0);
-                for (index, gradient) in gradients.into_iter().enumerate() {
-                    let time = index as i32 + 1;
-                    m = 0.9 * m + 0.1 * gradient;
-                    v = 0.999 * v + 0.001 * gradient * gradient;
-                    value -= 0.1 * 0.5 * value;
-                    let corrected = v / (1.0 - 0.999f64.powi(time));
-                    value -= 0.1 * (m / (1.0 - 0.9f64.powi(time))) / (corrected.sqrt() + 1e-8);
+            for (weight_decay, expected) in [(0.5, with_decay), (0.0, without_decay)] {
+                let adamw = AdamW::new(&Train::default(), weight_decay, &GradientScale::new());
+                let mut tensor = Tensor::<1>::from_floats([1.0, -1.0, 0.25], &device);
+                let mut state = None;
+                for (step, (gradient, expected)) in gradients.iter().zip(expected).enumerate() {
+                    let gradient = Tensor::from_floats(*gradient, &device);
+                    (tensor, state) = adamw.step(0.1, tensor, gradient, state);
+                    let found = crate::nn::host::floats(tensor.clone());
+                    for (found, expected) in found.iter().zip(expected) {
+                        let difference = (found - expected).abs();
+                        assert!(difference < 5e-7, "step {step}: {found} {expected}");
+                    }
                 }
-                value
-            };
-            assert!((found[0] as f64 - expected(1.0, [0.3, -0.1])).abs() < 1e-6);
-            assert!((found[1] as f64 - expected(-1.0, [-2.0, 1.0])).abs() < 1e-6);
+            }
         }
+    }
+
+    /// The factor that the next step multiplies gradients by, and the update with it, as
+    /// `torch.nn.utils.clip_grad_norm_` followed by a step.
+    #[test]
+    fn gradients_are_clipped_to_the_norm() {
+        let device = Device::flex().autodiff();
+        let linear = burn::nn::LinearConfig::new(2, 1).with_bias(false).init(&device);
+        let scale = GradientScale::new();
+        // The loss 3 w1 + 4 w2 has a gradient of norm 5.
+        let weights = Tensor::<2>::from_floats([[3.0], [4.0]], &device);
+        let loss = (linear.weight.val() * weights).sum();
+        let gradients = GradientsParams::from_grads(loss.clone().backward(), &linear);
+        let losses = vec![loss.clone().inner()];
+        let (norm, _) = scale.set_from_norm(&linear, &gradients, losses.clone(), 1.0);
+        assert!((norm - 5.0).abs() < 1e-6, "{norm}");
+        assert!((scale.get() - 0.2).abs() < 1e-6, "{}", scale.get());
+        scale.set_from_norm(&linear, &gradients, losses.clone(), 10.0);
+        assert_eq!(scale.get(), 1.0);
+        scale.set_from_norm(&linear, &gradients, losses, 0.0);
+        assert_eq!(scale.get(), 1.0);
+        // Two batches: the gradients are a sum, so the norm of their mean is 2.5.
+        let losses = vec![loss.clone().inner(), loss.inner()];
+        let (norm, losses) = scale.set_from_norm(&linear, &gradients, losses, 1.0);
+        assert!((norm - 2.5).abs() < 1e-6, "{norm}");
+        assert_eq!(losses.len(), 2);
+        assert!((scale.get() - 0.2).abs() < 1e-6, "{}", scale.get());
     }
 }

@@ -1,41 +1,55 @@
-//! What several tests need: devices, shared files that may be missing, tensors from fixtures.
+//! Helpers for several tests: devices, small corpora and recipes, fixtures with tensors, and folders that may be missing.
 
-#![allow(dead_code)] // each test file uses its part
+#![allow(dead_code)] // each test file uses a part of it
 
-pub mod eight;
+#[cfg(feature = "cli")]
+pub mod program;
+pub mod small_corpus;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use burn::tensor::{Device, Tensor, TensorData};
-use burn::train::Interrupter;
 use nerzoo::data::{Format, TagScheme, write};
+use nerzoo::device;
+use nerzoo::error::Result;
 use nerzoo::recipe::Recipe;
-use nerzoo::text::{Entity, Sentence};
-use nerzoo::train::inspect::Inspection;
-use nerzoo::train::launch::{Finished, Launch};
+use nerzoo::registry::Entry;
+use nerzoo::text::{Entity, Labels, Mention, Sentence};
+use nerzoo::train::{Corpus, Finished, Inspection, TrainOptions};
 use safetensors::{Dtype, SafeTensors};
 
-/// The devices tests run on: `NERZOO_TEST_DEVICES`, by default `cpu,ndarray`.
+/// The devices to test, with their names: those in `NERZOO_TEST_DEVICES` (separated by commas), by default the CPU and the
+/// first device of every other kind that this build supports and this machine has.
 pub fn devices() -> Vec<(String, Device)> {
     nerzoo::process::keep_freed_pages(); // as the program does
-    let names = std::env::var("NERZOO_TEST_DEVICES").unwrap_or_else(|_| "cpu,ndarray".into());
-    names
-        .split(',')
-        .map(|name| (name.to_string(), nerzoo::device::parse(name).unwrap()))
-        .collect()
+    match std::env::var("NERZOO_TEST_DEVICES") {
+        Ok(names) => names
+            .split(',')
+            .map(|name| (name.to_string(), device::parse(name).unwrap()))
+            .collect(),
+        Err(_) => {
+            let mut found = device::detect_all();
+            found.retain(|device| !device.name.contains(':') || device.name.ends_with(":0"));
+            let named = found.into_iter().map(|info| (info.name, info.device));
+            named.collect()
+        }
+    }
 }
 
-/// Lets tests that change or use what belongs to the whole process (switches, random numbers) run one at a time.
-pub fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner())
+/// The first device to test.
+pub fn first_device() -> Device {
+    devices().remove(0).1
 }
 
-/// A recipe for a small model from nothing over a file of sentences, with what a test changes in it.
-pub fn small(head: &str, file: &Path, sets: &[impl AsRef<str>]) -> Recipe {
+/// Lets tests that change or use global state of the process (switches, random seeds) run one at a time.
+pub fn exclusive() -> MutexGuard<'static, ()> {
+    static EXCLUSIVE: Mutex<()> = Mutex::new(());
+    EXCLUSIVE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A recipe for a small model trained from scratch on a file of sentences, with the given settings changed.
+pub fn small_recipe(head: &str, file: &Path, sets: &[impl AsRef<str>]) -> Recipe {
     let file = file.display();
     let text = format!(
         r#"
@@ -63,9 +77,9 @@ pub fn small(head: &str, file: &Path, sets: &[impl AsRef<str>]) -> Recipe {
     Recipe::parse(&text, "the test's recipe", &sets).unwrap()
 }
 
-/// A recipe over the shipped corpus' first sentences without random numbers, one step in each of 50 epochs: the curves
-/// then hold every step's loss.
-pub fn fifty(head: &str, sets: &[&str]) -> Recipe {
+/// A recipe for 50 epochs of one step each on the first sentences of the quickstart corpus, without dropout in the
+/// encoder. The curves then hold the loss of every step.
+pub fn fifty_step_recipe(head: &str, sets: &[&str]) -> Recipe {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("datasets/quickstart/train.jsonl");
     let fixed = [
         "data.dev=[]",
@@ -76,22 +90,22 @@ pub fn fifty(head: &str, sets: &[&str]) -> Recipe {
         "train.batch=16",
         "train.learning_rate=1e-3",
     ];
-    small(head, &file, &[&fixed, sets].concat())
+    small_recipe(head, &file, &[&fixed, sets].concat())
 }
 
-/// The loss of each epoch of a run.
+/// The training loss of each epoch of a run.
 pub fn losses(finished: &Finished) -> Vec<f64> {
     let points = finished.state.curves.points.iter();
     points.map(|point| point.train_loss).collect()
 }
 
-/// Sentences in a file.
-pub fn file(path: PathBuf, sentences: &[Sentence]) -> PathBuf {
+/// Writes sentences into a file and returns its path.
+pub fn write_sentences(path: PathBuf, sentences: &[Sentence]) -> PathBuf {
     write::to_file(&path, sentences, Format::TokensJsonl, TagScheme::Iob2).unwrap();
     path
 }
 
-/// A sentence: its words between blanks, and its entities' first words, ends and types.
+/// A sentence from words separated by spaces and entities as (start, end, type).
 pub fn sentence(words: &str, entities: &[(usize, usize, &str)]) -> Sentence {
     let mut sentence = Sentence::from_words(words.split(' '));
     sentence.entities = entities
@@ -101,92 +115,111 @@ pub fn sentence(words: &str, entities: &[(usize, usize, &str)]) -> Sentence {
     sentence
 }
 
-/// A run without output on one device.
-pub fn launch(recipe: Recipe, out: &Path, device: &Device) -> Launch {
-    Launch {
-        recipe,
-        out: out.to_path_buf(),
-        resume: false,
-        careful: false,
+/// The entities of each sentence's mentions, without scores.
+pub fn entities(mentions: &[Vec<Mention>]) -> Vec<Vec<Entity>> {
+    let entities = |list: &Vec<Mention>| list.iter().map(|mention| mention.entity.clone()).collect();
+    mentions.iter().map(entities).collect()
+}
+
+/// Options for training on one device without output.
+pub fn train_options(recipe: Recipe, out: &Path, device: &Device) -> TrainOptions {
+    TrainOptions {
         devices: vec![device.clone()],
-        roots: Vec::new(),
-        plain: true,
-        silent: true,
         command: "a test".into(),
-        interrupter: Interrupter::new(),
+        ..TrainOptions::new(recipe, out)
     }
 }
 
-/// The largest gradient of each parameter, -1 where none arrived.
-pub fn largest(probed: Inspection) -> Vec<(String, f32)> {
-    let each = probed.gradients.into_iter();
+/// One training step and one prediction on these sentences as one batch.
+pub fn inspect(
+    entry: &Entry,
+    recipe: &Recipe,
+    sentences: &[Sentence],
+    device: &Device,
+) -> Result<Inspection> {
+    let corpus = Corpus {
+        train: sentences.to_vec(),
+        dev: Vec::new(),
+        test: Vec::new(),
+        labels: Labels::of(sentences),
+        about: None,
+    };
+    (entry.trainer)(recipe, corpus, device)?.inspect()
+}
+
+/// The largest absolute value in the gradient of each parameter, -1 where there is no gradient.
+pub fn largest_gradients(inspection: &Inspection) -> Vec<(String, f32)> {
+    let each = inspection.gradients.iter();
     each.map(|(parameter, gradient)| {
-        let largest = gradient.map_or(-1.0, |gradient| {
+        let largest = gradient.as_ref().map_or(-1.0, |gradient| {
             let sizes = gradient.iter().map(|value| value.abs());
-            // Not a number stays one.
+            // NaN has to stay NaN.
             sizes.fold(0.0, |a, b| if b > a || b.is_nan() { b } else { a })
         });
-        (parameter, largest)
+        (parameter.clone(), largest)
     })
     .collect()
 }
 
-/// A folder of real files: the variable's, or the default beside the project. `None`, said loudly, when missing.
-pub fn shared(variable: &str, default: &str, test: &str) -> Option<PathBuf> {
-    let folder = match std::env::var_os(variable) {
-        Some(folder) => PathBuf::from(folder),
-        None => Path::new(env!("CARGO_MANIFEST_DIR")).join(default),
-    };
+/// A folder outside the repository: the one that the variable names, or the default. Prints that `test` is skipped and
+/// returns nothing when the folder is missing.
+pub fn external_folder(variable: &str, default: &str, test: &str) -> Option<PathBuf> {
+    let folder = folder_of(variable, default);
     if folder.is_dir() {
         return Some(folder);
     }
-    skipped(&format!(
-        "{test}: {} is not there (set {variable})",
+    print_skipped(&format!(
+        "{test}: there is no folder {} (set {variable})",
         folder.display()
     ));
     None
 }
 
-/// Says that something is left out, past the test runner's capture: a skipped check must be seen.
-pub fn skipped(what: &str) {
+/// The folder that the variable names, or the default, relative to the repository.
+fn folder_of(variable: &str, default: &str) -> PathBuf {
+    match std::env::var_os(variable) {
+        Some(folder) => PathBuf::from(folder),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join(default),
+    }
+}
+
+/// Prints that a test is skipped, bypassing the test runner's capture.
+pub fn print_skipped(message: &str) {
     use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "SKIPPED {what}");
+    let _ = writeln!(std::io::stderr(), "SKIPPED {message}");
 }
 
-/// The golden fixtures.
-pub fn golden(test: &str) -> Option<PathBuf> {
-    shared("NERZOO_GOLDEN", "../shared/golden", test)
+/// The parity fixtures: `NERZOO_GOLDEN`, by default those of the repository.
+pub fn parity_fixtures() -> PathBuf {
+    existing("NERZOO_GOLDEN", "tests/fixtures/parity")
 }
 
-/// The real encoders; the fixtures' default lies beside the golden folder.
-pub fn encoders(test: &str) -> Option<PathBuf> {
-    shared("NERZOO_ENCODERS", "../shared/encoders", test)
+/// The tiny encoders with expected states: `NERZOO_TINY_ENCODERS`, by default those of the repository.
+pub fn tiny_encoders() -> PathBuf {
+    existing("NERZOO_TINY_ENCODERS", "tests/fixtures/encoders")
 }
 
-/// The real corpora.
-pub fn corpora(test: &str) -> Option<PathBuf> {
-    shared("NERZOO_DATA", "../shared/corpora", test)
+fn existing(variable: &str, default: &str) -> PathBuf {
+    let folder = folder_of(variable, default);
+    assert!(
+        folder.is_dir(),
+        "there is no folder {} (set {variable}, or unset it to use {default})",
+        folder.display()
+    );
+    folder
 }
 
-/// The fixtures (`.json` with `.safetensors` beside it) of a family, sorted.
-pub fn fixtures(golden: &Path, family: &str) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(golden.join(family)) else {
-        skipped(&format!(
-            "fixtures of {family}: no such folder in {}",
-            golden.display()
-        ));
-        return Vec::new();
-    };
-    let mut found: Vec<PathBuf> = entries
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|ending| ending == "json"))
-        .collect();
-    found.sort();
-    assert!(!found.is_empty(), "no fixture of {family}");
-    found
+/// The pretrained encoders, which are not in the repository.
+pub fn pretrained_encoders(test: &str) -> Option<PathBuf> {
+    external_folder("NERZOO_ENCODERS", "../shared/encoders", test)
 }
 
-/// A fixture's tensors.
+/// The published corpora, which are not in the repository.
+pub fn published_corpora(test: &str) -> Option<PathBuf> {
+    external_folder("NERZOO_DATA", "../shared/corpora", test)
+}
+
+/// A fixture: a JSON file and tensors in a safetensors file beside it.
 pub struct Fixture {
     pub name: String,
     pub json: serde_json::Value,
@@ -214,7 +247,7 @@ impl Fixture {
         self.tensors().tensor(name).unwrap().shape().to_vec()
     }
 
-    /// Numbers of a tensor, whatever their type.
+    /// The values of a tensor of any type.
     pub fn floats(&self, name: &str) -> Vec<f32> {
         let tensors = self.tensors();
         let view = tensors
@@ -254,7 +287,7 @@ impl Fixture {
         Tensor::from_data(TensorData::new(self.floats(name), self.shape(name)), device)
     }
 
-    /// The tensors under a prefix, without it, as safetensors bytes.
+    /// The tensors whose names start with a prefix, which is removed, as the bytes of a safetensors file.
     pub fn under(&self, prefix: &str) -> Vec<u8> {
         let tensors = self.tensors();
         let chosen: Vec<_> = tensors
@@ -266,25 +299,32 @@ impl Fixture {
     }
 }
 
-/// Largest difference between two lists, relative to the largest number expected.
+/// The largest difference between two lists, relative to the largest expected value.
 pub fn difference(found: &[f32], expected: &[f32]) -> f32 {
     assert_eq!(found.len(), expected.len(), "different sizes");
     let size = expected
         .iter()
         .fold(1e-6f32, |size, value| size.max(value.abs()));
-    let worst = found
-        .iter()
-        .zip(expected)
-        .fold(0f32, |worst, (a, b)| worst.max((a - b).abs()));
+    let each = found.iter().zip(expected).map(|(a, b)| (a - b).abs());
+    // NaN has to stay NaN.
+    let worst = each.fold(0f32, |worst, d| if d > worst || d.is_nan() { d } else { worst });
     worst / size
 }
 
-/// Fails when two lists differ by more than 1e-4 relatively; says how much they do.
-pub fn agree(what: &str, found: &[f32], expected: &[f32]) {
+/// Fails when two lists differ by more than 1e-4, relative to the largest expected value.
+pub fn assert_close(what: &str, found: &[f32], expected: &[f32]) {
     let difference = difference(found, expected);
-    println!("{what}: {difference:.1e}");
+    print_detail(&format!("{what}: {difference:.1e}"));
     assert!(
         difference <= 1e-4,
         "{what} differs by {difference:.2e} (relative)"
     );
+}
+
+/// Prints a measurement if the test is run with `--nocapture`. For test targets with their own main function, whose output
+/// is not captured.
+pub fn print_detail(message: &str) {
+    if std::env::args().any(|argument| argument == "--nocapture") {
+        println!("{message}");
+    }
 }

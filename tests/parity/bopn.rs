@@ -17,30 +17,31 @@ use nerzoo::model::folder;
 use nerzoo::model::recognizer::Recognizer;
 use nerzoo::nn::host::floats;
 use nerzoo::text::{Entity, Labels, Mention, Sentence};
+use libtest_mimic::Trial;
 use serde_json::Value;
 
-use super::common::{self, Fixture, agree};
-use super::{Names, batch, no_dropout, padded_ids, renamed, sentence, transposed};
+use super::common::{Fixture, assert_close};
+use super::{Names, batch, common_encoder, device_cases, no_dropout, padded_ids, renamed, sentence, transposed};
 
-#[test]
-fn bopn() {
-    let Some(golden) = common::golden("bopn") else {
-        return;
-    };
-    for path in common::fixtures(&golden, "bopn") {
-        let fixture = Fixture::read(&path);
-        check_label_cases(&fixture);
-        check_decode_cases(&fixture);
-        for (device_name, device) in common::devices() {
-            let model = Model::new(&fixture, &golden.join("common/encoder"), &device);
-            let what = format!("{} {device_name}", fixture.name);
-            model.check_states(&what);
-            model.check_scores(&what);
-            model.check_loss(&what);
-            model.check_mentions(&what);
-            model.check_padding(&what);
-        }
-    }
+pub fn cases(path: &Path) -> Vec<Trial> {
+    let mut cases = super::cases(
+        path,
+        &[
+            ("label_cases", check_label_cases),
+            ("decode_cases", check_decode_cases),
+        ],
+    );
+    cases.extend(device_cases(
+        path,
+        &[
+            ("states", |f, d, what| Model::new(f, d).check_states(what)),
+            ("scores", |f, d, what| Model::new(f, d).check_scores(what)),
+            ("loss", |f, d, what| Model::new(f, d).check_loss(what)),
+            ("mentions", |f, d, what| Model::new(f, d).check_mentions(what)),
+            ("padding", |f, d, what| Model::new(f, d).check_padding(what)),
+        ],
+    ));
+    cases
 }
 
 struct Model<'a> {
@@ -54,7 +55,8 @@ struct Model<'a> {
 }
 
 impl<'a> Model<'a> {
-    fn new(fixture: &'a Fixture, folder: &Path, device: &Device) -> Self {
+    fn new(fixture: &'a Fixture, device: &Device) -> Self {
+        let folder = &common_encoder();
         let device = device.clone().autodiff();
         let pieces = WordTokenizer::from_folder(folder).unwrap();
         let transformer = no_dropout(load::config(folder).unwrap());
@@ -99,7 +101,7 @@ impl<'a> Model<'a> {
 
     fn expect<const D: usize>(&self, what: &str, found: Tensor<D>, name: &str) {
         let expected = self.fixture.floats(name);
-        agree(&format!("{what} {name}"), &floats(found.inner()), &expected);
+        assert_close(&format!("{what} {name}"), &floats(found.inner()), &expected);
     }
 
     fn check_states(&self, what: &str) {
@@ -108,7 +110,7 @@ impl<'a> Model<'a> {
             .fixture
             .tensor::<3>("out.bert_last_hidden", &self.device);
         let prompts = hidden.narrow(1, 0, self.labels.len());
-        agree(
+        assert_close(
             &format!("{what} states of the types"),
             &floats(states.prompts.clone().unwrap().inner()),
             &floats(prompts.inner()),
@@ -120,7 +122,7 @@ impl<'a> Model<'a> {
                 .flat_map(|(_, row)| row.to_vec())
                 .collect()
         };
-        agree(
+        assert_close(
             &format!("{what} words"),
             &real(floats(states.words.clone().inner())),
             &real(self.fixture.floats("out.word_pooled")),
@@ -158,7 +160,7 @@ impl<'a> Model<'a> {
         Bopn::gold(&self.config, &self.labels, &sentences, 0)
     }
 
-    /// The whole model at once: labels, both losses, and gradients down into the encoder.
+    /// Labels, both losses, and gradients down into the encoder.
     fn check_loss(&self, what: &str) {
         let gold = self.gold();
         let labels: Vec<i64> = gold.labels.iter().map(|label| *label as i64).collect();
@@ -174,7 +176,7 @@ impl<'a> Model<'a> {
             let head = self.with(config);
             let loss = head.loss(&self.states(), &gold).total;
             self.expect(what, loss.clone(), name);
-            // A graph that is never walked back slows all later ones.
+            // A graph without a backward pass slows down all later ones.
             let gradients = loss.backward();
             if name == "loss.total_ls001" {
                 let model = Recognizer {
@@ -187,7 +189,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// The same weights under other knobs.
+    /// A head with the same weights and other settings.
     fn with(&self, config: &Config) -> Bopn {
         let width = self.model.head.types.dims()[1];
         let mut head = Bopn::init(config, width, &self.labels, &self.device);
@@ -228,7 +230,7 @@ impl<'a> Model<'a> {
                 Layout::Same => expected,
                 Layout::Transposed => transposed(&expected, own_shape),
             };
-            agree(&format!("{what} gradient of {theirs}"), gradient, &expected);
+            assert_close(&format!("{what} gradient of {theirs}"), gradient, &expected);
         }
     }
 
@@ -242,7 +244,7 @@ impl<'a> Model<'a> {
             .flat_map(|row| row[..gates].to_vec())
             .collect();
         let expected = transposed(expected, &[own_shape[0], gates]);
-        agree(&format!("{what} gradient of the LSTM"), &forward, &expected);
+        assert_close(&format!("{what} gradient of the LSTM"), &forward, &expected);
     }
 
     fn check_mentions(&self, what: &str) {
@@ -262,7 +264,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// With padding blanked, a sentence in a batch is as it is alone; alone it is what the authors' program says.
+    /// With padding masked, the logits of a sentence are the same in a batch and alone, and equal those of the authors' program.
     fn check_padding(&self, what: &str) {
         let masked = Config {
             mask_convolution: true,
@@ -280,14 +282,14 @@ impl<'a> Model<'a> {
             alone.lengths = vec![length];
             let own = together.clone().narrow(0, index, 1);
             let own = own.narrow(3, 0, length).narrow(4, 0, length);
-            agree(
+            assert_close(
                 &format!("{what} sentence {index} in a batch and alone"),
                 &floats(own.clone()),
                 &floats(model.head.logits(&alone)),
             );
             if length == self.batch.words {
                 let theirs = self.fixture.tensor::<5>("out.logits", &model.device());
-                agree(
+                assert_close(
                     &format!("{what} logits of the longest sentence, masked"),
                     &floats(last(own)),
                     &floats(theirs.narrow(0, index, 1)),
@@ -302,7 +304,7 @@ fn last(scores: Tensor<5>) -> Tensor<5> {
     scores.permute([0, 2, 3, 4, 1])
 }
 
-/// The types as the fixture numbers them: renamed so that they sort that way.
+/// Type names that sort in the order in which the fixture numbers the types.
 fn labels(count: usize) -> Labels {
     Labels::new((0..count).map(|index| format!("{index:03}")))
 }
@@ -391,7 +393,7 @@ fn check_label_cases(fixture: &Fixture) {
         let gold = Bopn::gold(&config, &labels(grid.len()), &[&sentence], 0);
         assert_eq!(gold.labels, grid.concat().concat(), "label case {index}");
     }
-    println!("{}: {} label cases", fixture.name, cases.len());
+    assert!(!cases.is_empty(), "{}", fixture.name);
 }
 
 fn check_decode_cases(fixture: &Fixture) {
@@ -428,5 +430,5 @@ fn check_decode_cases(fixture: &Fixture) {
             assert_eq!(found, expected, "decode case {index}, {name}");
         }
     }
-    println!("{}: {} decode cases", fixture.name, cases.len());
+    assert!(!cases.is_empty(), "{}", fixture.name);
 }

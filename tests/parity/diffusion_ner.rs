@@ -19,29 +19,36 @@ use nerzoo::model::folder;
 use nerzoo::model::recognizer::Recognizer;
 use nerzoo::nn::host::floats;
 use nerzoo::text::{Entity, Labels, Sentence};
+use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 
-use super::common::{self, Fixture, agree};
-use super::{Names, no_dropout, renamed, sentence, transposed};
+use super::common::{Fixture, assert_close};
+use super::{Names, common_encoder, device_cases, no_dropout, renamed, sentence, transposed};
 
-#[test]
-fn diffusion_ner() {
-    let Some(golden) = common::golden("diffusion_ner") else {
-        return;
-    };
-    for path in common::fixtures(&golden, "diffusion") {
-        let fixture = Fixture::read(&path);
-        check_schedule(&fixture);
-        let gold = check_noising(&fixture);
-        check_handmade(&fixture);
-        for (device_name, device) in common::devices() {
-            let model = Model::new(&fixture, &golden.join("common/encoder"), &device);
-            let what = format!("{} {device_name}", fixture.name);
-            model.check_outputs(&gold, &what);
-            model.check_loss(&gold, &what);
-            model.check_sampling(&what);
-        }
-    }
+pub fn cases(path: &Path) -> Vec<Trial> {
+    let mut cases = super::cases(
+        path,
+        &[
+            ("schedule", check_schedule),
+            ("noising", |fixture| {
+                check_noising(fixture);
+            }),
+            ("decode_cases", check_decode_cases),
+        ],
+    );
+    cases.extend(device_cases(
+        path,
+        &[
+            ("outputs", |f, d, what| {
+                Model::new(f, d).check_outputs(&check_noising(f), what);
+            }),
+            ("loss", |f, d, what| {
+                Model::new(f, d).check_loss(&check_noising(f), what);
+            }),
+            ("sampling", |f, d, what| Model::new(f, d).check_sampling(what)),
+        ],
+    ));
+    cases
 }
 
 fn number(fixture: &Fixture, key: &str) -> usize {
@@ -70,7 +77,7 @@ fn config(fixture: &Fixture) -> Config {
     }
 }
 
-/// The types as the fixture numbers them, without none: renamed so that they sort that way.
+/// Names of the types, without "none", that sort in the order in which the fixture numbers them.
 fn labels(fixture: &Fixture) -> Labels {
     let count = fixture.json["types"].as_array().unwrap().len() - 1;
     Labels::new((0..count).map(|index| format!("{index:03}")))
@@ -82,7 +89,7 @@ fn sentences(fixture: &Fixture) -> Vec<Sentence> {
     list.iter()
         .map(|item| {
             let mut sentence = sentence(&item["tokens"]);
-            let place = |entity: &Value, key: &str| entity[key].as_u64().unwrap() as usize;
+            let index = |entity: &Value, key: &str| entity[key].as_u64().unwrap() as usize;
             sentence.entities = item["entities"]
                 .as_array()
                 .unwrap()
@@ -90,7 +97,7 @@ fn sentences(fixture: &Fixture) -> Vec<Sentence> {
                 .map(|entity| {
                     let kind = types.iter().position(|kind| *kind == entity["type"]);
                     let label = format!("{:03}", kind.unwrap() - 1);
-                    Entity::new(place(entity, "start"), place(entity, "end"), label)
+                    Entity::new(index(entity, "start"), index(entity, "end"), label)
                 })
                 .collect();
             sentence
@@ -116,7 +123,7 @@ fn check_schedule(fixture: &Fixture) {
     let schedule = NoiseSchedule::new(config.variance, config.timesteps);
     let kept: Vec<f32> = schedule.alpha_bar.iter().map(|kept| *kept as f32).collect();
     let what = format!("{} schedule", fixture.name);
-    agree(&what, &kept, &fixture.floats("schedule.alphas_cumprod"));
+    assert_close(&what, &kept, &fixture.floats("schedule.alphas_cumprod"));
     let times: Vec<[i64; 2]> = serde_json::from_value(fixture.json["ddim_times"].clone()).unwrap();
     let own: Vec<[i64; 2]> = schedule
         .timesteps(config.steps)
@@ -163,7 +170,7 @@ fn check_noising(fixture: &Fixture) -> Gold {
     assert!(random.next().is_none(), "every random span was used");
     let own: Vec<Pair> = targets.iter().flat_map(|t| t.spans.clone()).collect();
     let what = format!("{} noisy spans", fixture.name);
-    agree(&what, &flat(&own), &fixture.floats("out.noisy_spans_lr01"));
+    assert_close(&what, &flat(&own), &fixture.floats("out.noisy_spans_lr01"));
     Gold(targets)
 }
 
@@ -175,7 +182,8 @@ struct Model<'a> {
 }
 
 impl<'a> Model<'a> {
-    fn new(fixture: &'a Fixture, folder: &Path, device: &Device) -> Self {
+    fn new(fixture: &'a Fixture, device: &Device) -> Self {
+        let folder = &common_encoder();
         let device = device.clone().autodiff();
         let transformer = no_dropout(load::config(folder).unwrap());
         let width = transformer.width;
@@ -205,16 +213,16 @@ impl<'a> Model<'a> {
 
     fn expect<const D: usize>(&self, what: &str, found: Tensor<D>, name: &str) {
         let expected = self.fixture.floats(name);
-        agree(&format!("{what} {name}"), &floats(found), &expected);
+        assert_close(&format!("{what} {name}"), &floats(found), &expected);
     }
 
-    /// Rows of real words only: padding means nothing.
+    /// Compares the rows of real words, not those of padding.
     fn expect_words(&self, what: &str, found: Tensor<3>, name: &str) {
         let width = found.dims()[2];
         let mask = self.fixture.integers("in.token_masks");
         let own = super::real(&floats(found), &mask, width);
         let expected = super::real(&self.fixture.floats(name), &mask, width);
-        agree(&format!("{what} {name}"), &own, &expected);
+        assert_close(&format!("{what} {name}"), &own, &expected);
     }
 
     fn plain(&self) -> (DiffusionNer, WordStates, EncodedWords) {
@@ -224,7 +232,7 @@ impl<'a> Model<'a> {
         (model.head, states, encoded)
     }
 
-    /// Step by step, so that the first wrong one shows.
+    /// Every intermediate result in order, so that the first difference is reported.
     fn check_outputs(&self, gold: &Gold, what: &str) {
         let (head, states, encoded) = self.plain();
         self.expect_words(what, states.words, "out.h_word_pooled");
@@ -255,7 +263,7 @@ impl<'a> Model<'a> {
         self.expect(what, denoised.types.clone(), &name("type_logits"));
     }
 
-    /// Matching, both losses, the total through the head's own door, and gradients down into the encoder.
+    /// Matching, both losses, the total from [`Head::loss`], and gradients down into the encoder.
     fn check_loss(&self, gold: &Gold, what: &str) {
         let (head, _, encoded) = self.plain();
         let spans: Vec<&[Pair]> = gold.0.iter().map(|target| &target.spans[..]).collect();
@@ -265,7 +273,7 @@ impl<'a> Model<'a> {
         let listed: Vec<[Vec<usize>; 2]> =
             serde_json::from_value(self.fixture.json["match"].clone()).unwrap();
         for (index, (own, [predictions, golds])) in matches.iter().zip(&listed).enumerate() {
-            // Copies of an entity can stand for each other.
+            // Copies of an entity are interchangeable.
             let entity = |gold_index: &usize| gold.0[index].entities[*gold_index];
             let own: Vec<(usize, GoldEntity)> = own
                 .iter()
@@ -311,19 +319,19 @@ impl<'a> Model<'a> {
                 let ours = layer_name(stem).expect("a known layer");
                 named(&names, &format!("head.{ours}.{kind}"))
             };
-            // Every one is a linear layer's weight: [out, in] there, [in, out] here.
+            // All are weights of linear layers: [out, in] in the fixture, [in, out] here.
             let expected = transposed(&expected, &[shape[1], shape[0]]);
-            agree(&format!("{what} gradient of {theirs}"), &own, &expected);
+            assert_close(&format!("{what} gradient of {theirs}"), &own, &expected);
         }
     }
 
-    /// All steps with the recorded noise, and what is read from the last.
+    /// All steps with the recorded noise, and the entities decoded from the last step.
     fn check_sampling(&self, what: &str) {
         let (head, _, encoded) = self.plain();
         let mut recorded = Recorded::new(self.fixture, &self.config);
         let trajectory = sample(&head, &encoded, &mut recorded);
         let own: Vec<Pair> = trajectory.signals.concat().concat();
-        agree(
+        assert_close(
             &format!("{what} infer.span_per_step"),
             &flat(&own),
             &self.fixture.floats("infer.span_per_step"),
@@ -436,7 +444,7 @@ fn own_inputs(names: &Names<'_>, stem: &str) -> Vec<f32> {
         .collect()
 }
 
-/// Noise as the authors' program drew it: before the first step, then in each.
+/// The noise that the authors' program drew before the first step and then in each step.
 struct Recorded {
     lists: Vec<Vec<Pair>>,
     batch: usize,
@@ -468,7 +476,7 @@ impl NoiseSource for Recorded {
     }
 }
 
-/// The fixture's lists for a threshold under all three ways of letting spans stand together.
+/// The fixture's entities for a threshold, for each kind of overlap that can be allowed.
 fn check_decoded(fixture: &Fixture, trajectory: &Trajectory, prefix: &str, threshold: f64) {
     for (output, ending) in [
         (AllowedOverlap::Nested, "nested"),
@@ -504,8 +512,8 @@ fn entity(candidate: &SpanCandidate) -> [usize; 3] {
     [candidate.left, candidate.right, candidate.class]
 }
 
-/// Ten made-up sentences of made-up probabilities.
-fn check_handmade(fixture: &Fixture) {
+/// Entities decoded from made-up probabilities.
+fn check_decode_cases(fixture: &Fixture) {
     let device = Device::flex();
     let scores = |name: &str| {
         let probabilities = fixture.tensor::<3>(name, &device);
@@ -530,8 +538,8 @@ fn check_handmade(fixture: &Fixture) {
     check_decoded(fixture, &trajectory, "handmade_thr2.5", 2.5);
 }
 
-#[test]
-fn schedules_differ() {
+pub fn schedules_differ() -> Result<(), Failed> {
     let kept = |variance| NoiseSchedule::new(variance, 1000).alpha_bar[500];
     assert!(kept(Variance::Cosine) > 2.0 * kept(Variance::Linear));
+    Ok(())
 }

@@ -23,32 +23,28 @@ use nerzoo::model::recognizer::Recognizer;
 use nerzoo::nn::host::floats;
 use nerzoo::nn::spans::BatchSpan;
 use nerzoo::text::{Entity, Labels, Sentence, Span};
+use libtest_mimic::Trial;
 use serde_json::Value;
 
-use super::common::{self, Fixture, agree};
-use super::{Names, no_dropout, renamed, sentence, strings, transposed};
+use super::common::{Fixture, assert_close};
+use super::{Names, common_encoder, device_cases, no_dropout, renamed, sentence, strings, transposed};
 
-#[test]
-fn locate_label() {
-    let Some(golden) = common::golden("locate_label") else {
-        return;
-    };
-    for path in common::fixtures(&golden, "locate_label") {
-        let fixture = Fixture::read(&path);
-        check_suppression_cases(&fixture);
-        for (device_name, device) in common::devices() {
-            let model = Reference::new(&fixture, &golden.join("common/encoder"), &device);
-            let what = format!("{} {device_name}", fixture.name);
-            model.check_states(&what);
-            model.check_samples(&what);
-            model.check_scores(&what);
-            model.check_loss(&what);
-            model.check_mentions(&what);
-        }
-    }
+pub fn cases(path: &Path) -> Vec<Trial> {
+    let mut cases = super::cases(path, &[("suppression_cases", check_suppression_cases)]);
+    cases.extend(device_cases(
+        path,
+        &[
+            ("states", |f, d, what| Model::new(f, d).check_states(what)),
+            ("examples", |f, d, what| Model::new(f, d).check_examples(what)),
+            ("scores", |f, d, what| Model::new(f, d).check_scores(what)),
+            ("loss", |f, d, what| Model::new(f, d).check_loss(what)),
+            ("mentions", |f, d, what| Model::new(f, d).check_mentions(what)),
+        ],
+    ));
+    cases
 }
 
-struct Reference<'a> {
+struct Model<'a> {
     fixture: &'a Fixture,
     config: Config,
     labels: Labels,
@@ -58,14 +54,15 @@ struct Reference<'a> {
     gold: Gold,
 }
 
-impl<'a> Reference<'a> {
-    fn new(fixture: &'a Fixture, folder: &Path, device: &Device) -> Self {
+impl<'a> Model<'a> {
+    fn new(fixture: &'a Fixture, device: &Device) -> Self {
+        let folder = &common_encoder();
         let device = device.clone().autodiff();
         let pieces = WordTokenizer::from_folder(folder).unwrap();
         let transformer = no_dropout(load::config(folder).unwrap());
         let window = transformer.window();
         let types = fixture.json["types"].as_array().unwrap().len() - 1;
-        // The fixture numbers its types as listed; ours are sorted, so they are renamed to sort that way.
+        // The fixture numbers its types in the order of its list, we in alphabetical order: names that sort in that order.
         let labels = Labels::new((0..types).map(|index| format!("{index:03}")));
         let config = config(fixture);
         let encoder_config = EncoderConfig {
@@ -115,10 +112,10 @@ impl<'a> Reference<'a> {
         SpanContext::new(&self.model.states(&self.batch, false))
     }
 
-    /// Our rows against those of a [sentences, rows, width] tensor that are real samples.
+    /// Compares our rows with the rows of real examples in a [sentences, rows, width] tensor.
     fn expect<const D: usize>(&self, what: &str, found: Tensor<D>, name: &str, mask: &str) {
         let expected = chosen(self.fixture, name, mask);
-        agree(&format!("{what} {name}"), &floats(found.inner()), &expected);
+        assert_close(&format!("{what} {name}"), &floats(found.inner()), &expected);
     }
 
     fn check_states(&self, what: &str) {
@@ -126,7 +123,7 @@ impl<'a> Reference<'a> {
         let transformed = self.model.encoder.transformed(&self.batch, None);
         let pieces = self.fixture.tensor::<3>("out.bert_mean_last4", &device);
         let first = pieces.narrow(1, 0, 1);
-        agree(
+        assert_close(
             &format!("{what} sentence"),
             &floats(transformed.sentence.clone().inner()),
             &floats(first.inner()),
@@ -145,7 +142,7 @@ impl<'a> Reference<'a> {
                     .collect()
             };
             let expected = real(self.fixture.floats(name));
-            agree(
+            assert_close(
                 &format!("{what} {name}"),
                 &real(floats(found.inner())),
                 &expected,
@@ -153,8 +150,8 @@ impl<'a> Reference<'a> {
         }
     }
 
-    /// The examples our own code makes of the gold entities: theirs, but for which negatives are drawn.
-    fn check_samples(&self, what: &str) {
+    /// The examples that our code makes from the gold entities: the fixture's, except for the random choice of negatives.
+    fn check_examples(&self, what: &str) {
         let sentences: Vec<&Sentence> = self.sentences.iter().collect();
         let draw =
             |config: &Config| LocateLabel::gold(config, &self.labels, &sentences, 5).examples;
@@ -222,7 +219,7 @@ impl<'a> Reference<'a> {
         ] {
             let found = floats(head.features(&view, &first(spans), borders).inner());
             let expected = &self.fixture.floats(name)[..found.len()];
-            agree(&format!("{what} {name}"), &found, expected);
+            assert_close(&format!("{what} {name}"), &found, expected);
         }
     }
 
@@ -249,13 +246,13 @@ impl<'a> Reference<'a> {
                 ("overlap", "loss.giou".to_string()),
             ] {
                 let expected = self.fixture.floats(&theirs);
-                agree(&format!("{what} {theirs}"), &own(ours), &expected);
+                assert_close(&format!("{what} {theirs}"), &own(ours), &expected);
             }
             let total = floats(losses.total.clone().inner());
             let expected = self
                 .fixture
                 .floats(&format!("loss.{prefix}total_all_weights_1"));
-            agree(&format!("{what} total"), &total, &expected);
+            assert_close(&format!("{what} total"), &total, &expected);
             let model = Recognizer {
                 encoder: self.model.encoder.clone(),
                 head,
@@ -265,7 +262,7 @@ impl<'a> Reference<'a> {
         }
     }
 
-    /// The same weights under other knobs.
+    /// A head with the same weights and other settings.
     fn with(&self, config: &Config) -> LocateLabel {
         let device = self.model.device();
         let width = self.model.head.classifier.outer.weight.dims()[0];
@@ -325,7 +322,7 @@ impl<'a> Reference<'a> {
                 Layout::Same => expected,
                 Layout::Transposed => transposed(&expected, own_shape),
             };
-            agree(&what, gradient, &expected);
+            assert_close(&what, gradient, &expected);
         }
     }
 
@@ -381,10 +378,10 @@ impl<'a> Reference<'a> {
             "{what}"
         );
         let expected = chosen(self.fixture, "out.eval.offsets", real);
-        agree(&format!("{what} offsets in prediction"), &own, &expected);
+        assert_close(&format!("{what} offsets in prediction"), &own, &expected);
         let classes = floats(softmax(model.head.classes(&view, &moved), 1));
         let expected = chosen(self.fixture, "out.eval.cls_prob", real);
-        agree(
+        assert_close(
             &format!("{what} classes in prediction"),
             &classes,
             &expected,
@@ -430,10 +427,10 @@ fn check_gates(names: &Names<'_>, theirs: &str, expected: &[f32], shape: &[usize
             ([own_shape[1], own_shape[2]], half)
         }
     };
-    agree(what, &forward, &transposed(expected, &ours));
+    assert_close(what, &forward, &transposed(expected, &ours));
 }
 
-/// The rows of a [sentences, rows, ...] tensor that a mask says are real.
+/// The rows of a [sentences, rows, ...] tensor that a mask marks as real.
 fn chosen(fixture: &Fixture, name: &str, mask: &str) -> Vec<f32> {
     let mask = fixture.integers(mask);
     let values = fixture.floats(name);
@@ -447,7 +444,7 @@ fn chosen(fixture: &Fixture, name: &str, mask: &str) -> Vec<f32> {
 }
 
 fn config(fixture: &Fixture) -> Config {
-    let knobs = &fixture.json["config"];
+    let settings = &fixture.json["config"];
     // Their windows are lengths less one.
     let windows: Vec<usize> = serde_json::from_value(fixture.json["window_sizes"].clone()).unwrap();
     Config {
@@ -455,8 +452,8 @@ fn config(fixture: &Fixture) -> Config {
         positive_iou: fixture.json["iou_spn"].as_f64().unwrap(),
         match_iou: fixture.json["iou_classifier"].as_f64().unwrap(),
         negatives: fixture.json["neg_entity_count"].as_u64().unwrap() as usize,
-        filter_ratio: knobs["spn_filter"].as_f64().unwrap(),
-        sentence_context: knobs["use_entity_ctx"].as_bool().unwrap(),
+        filter_ratio: settings["spn_filter"].as_f64().unwrap(),
+        sentence_context: settings["use_entity_ctx"].as_bool().unwrap(),
         dropout: 0.0,
         ..Config::of(Preset::Released)
     }
@@ -504,10 +501,10 @@ fn sentences(fixture: &Fixture) -> Vec<Sentence> {
             sentence.left = list(&item["ltokens"]);
             sentence.right = list(&item["rtokens"]);
             for entity in item["entities"].as_array().unwrap() {
-                let place = |name: &str| entity[name].as_u64().unwrap() as usize;
+                let index = |name: &str| entity[name].as_u64().unwrap() as usize;
                 let kind = types.iter().position(|kind| entity["type"] == *kind);
                 let label = format!("{:03}", kind.unwrap() - 1);
-                let entity = Entity::new(place("start"), place("end"), label);
+                let entity = Entity::new(index("start"), index("end"), label);
                 sentence.entities.push(entity);
             }
             sentence
@@ -515,7 +512,7 @@ fn sentences(fixture: &Fixture) -> Vec<Sentence> {
         .collect()
 }
 
-/// The fixture's own examples.
+/// The examples in the fixture.
 fn samples(fixture: &Fixture) -> Gold {
     let spans = fixture.integers("in.entity_spans_token");
     let classes = fixture.integers("in.entity_types");
@@ -587,5 +584,5 @@ fn check_suppression_cases(fixture: &Fixture) {
             );
         }
     }
-    println!("{}: {} suppression cases", fixture.name, cases.len());
+    assert!(!cases.is_empty(), "{}", fixture.name);
 }
