@@ -15,24 +15,27 @@ use crate::error::{Error, Result, key_problem};
 
 /// Which description of a model the default settings follow.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Default,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    strum::Display,
 )]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Preset {
     /// The text of the paper.
     #[default]
     Paper,
     /// The program released by the authors.
     Released,
-}
-
-impl std::fmt::Display for Preset {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Paper => "paper",
-            Self::Released => "released",
-        })
-    }
 }
 
 /// The settings of a head: everything under `[head]` in a recipe except `name`.
