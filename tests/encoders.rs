@@ -126,7 +126,9 @@ fn no_fixture_is_missing() {
         .map(|folder| folder.file_name().unwrap().to_string_lossy().into_owned())
         .collect();
     if std::env::var_os("NERZOO_TINY_ENCODERS").is_some() {
-        return common::print_skipped("no_fixture_is_missing: NERZOO_TINY_ENCODERS names another folder");
+        return common::print_skipped(
+            "no_fixture_is_missing: NERZOO_TINY_ENCODERS names another folder",
+        );
     }
     assert_eq!(
         names,

@@ -50,7 +50,10 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let mut trials = vec![
         Trial::test("fixtures/every_folder_is_tested", every_folder_is_tested),
-        Trial::test("diffusion/schedules_differ", diffusion_ner::schedules_differ),
+        Trial::test(
+            "diffusion/schedules_differ",
+            diffusion_ner::schedules_differ,
+        ),
     ];
     for (family, cases) in FAMILIES {
         let files = fixture_files(family);
@@ -67,7 +70,11 @@ fn every_folder_is_tested() -> Result<(), Failed> {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         let known = FAMILIES.iter().any(|(family, _)| *family == name) || name == COMMON;
         let is_tested = known || !path.is_dir();
-        assert!(is_tested, "no test reads the fixtures in {}", path.display());
+        assert!(
+            is_tested,
+            "no test reads the fixtures in {}",
+            path.display()
+        );
     }
     for (family, _) in FAMILIES {
         // Another folder than the repository's may hold fixtures of some families only.
@@ -78,7 +85,11 @@ fn every_folder_is_tested() -> Result<(), Failed> {
             continue;
         }
         let files = fixture_files(family);
-        assert!(!files.is_empty(), "no fixtures of {family} in {}", folder.display());
+        assert!(
+            !files.is_empty(),
+            "no fixtures of {family} in {}",
+            folder.display()
+        );
         for file in files {
             let tensors = file.with_extension("safetensors");
             assert!(tensors.is_file(), "{} is missing", tensors.display());
@@ -167,7 +178,13 @@ fn encoder_cases(path: &Path) -> Vec<Trial> {
         path,
         &[
             ("last_layer", |fixture, device, what| {
-                check_layers(fixture, LayerPooling::Last, "last_hidden_state", device, what);
+                check_layers(
+                    fixture,
+                    LayerPooling::Last,
+                    "last_hidden_state",
+                    device,
+                    what,
+                );
             }),
             ("mean_of_last_four_layers", |fixture, device, what| {
                 let layers = LayerPooling::MeanOfLastFour;
@@ -269,11 +286,19 @@ fn bundling_cases(path: &Path) -> Vec<Trial> {
     device_cases(
         path,
         &[
-            ("states", |f, d, what| Bundling::new(f, d).check_states(f, what)),
-            ("losses", |f, d, what| Bundling::new(f, d).check_losses(f, what)),
+            ("states", |f, d, what| {
+                Bundling::new(f, d).check_states(f, what)
+            }),
+            ("losses", |f, d, what| {
+                Bundling::new(f, d).check_losses(f, what)
+            }),
             ("tags", |f, d, what| Bundling::new(f, d).check_tags(f, what)),
-            ("spans", |f, d, what| Bundling::new(f, d).check_spans(f, what)),
-            ("bundle", |f, d, what| Bundling::new(f, d).check_bundle(f, what)),
+            ("spans", |f, d, what| {
+                Bundling::new(f, d).check_spans(f, what)
+            }),
+            ("bundle", |f, d, what| {
+                Bundling::new(f, d).check_bundle(f, what)
+            }),
         ],
     )
 }

@@ -6,7 +6,9 @@ mod common;
 
 use std::path::Path;
 
-use common::program::{RECIPE, fails, json, nerzoo, nerzoo_with_input, succeeds, text, trained, write};
+use common::program::{
+    RECIPE, fails, json, nerzoo, nerzoo_with_input, succeeds, text, trained, write,
+};
 use serde_json::Value;
 
 #[test]
@@ -147,24 +149,71 @@ fn settings_out_of_range_are_explained() {
     for (set, name, range) in [
         ("head.dropout=1.5", "dropout = 1.5", below_one),
         ("head.word_dropout=-1.0", "word_dropout = -1", below_one),
-        ("encoder.scratch.positions=2", "encoder.scratch.positions = 2", "at least 3"),
-        ("encoder.scratch.width=0", "encoder.scratch.width = 0", "at least 1"),
-        ("encoder.scratch.heads=0", "encoder.scratch.heads = 0", "at least 1"),
-        ("encoder.scratch.heads=3", "width 32", "multiple of its 3 attention heads"),
-        ("encoder.scratch.dropout=2.0", "encoder.scratch.dropout = 2", below_one),
-        ("encoder.features.dropout=1.0", "dropout", "at least 0 and less than 1"),
-        ("train.report_seconds=inf", "train.report_seconds = inf", not_negative),
+        (
+            "encoder.scratch.positions=2",
+            "encoder.scratch.positions = 2",
+            "at least 3",
+        ),
+        (
+            "encoder.scratch.width=0",
+            "encoder.scratch.width = 0",
+            "at least 1",
+        ),
+        (
+            "encoder.scratch.heads=0",
+            "encoder.scratch.heads = 0",
+            "at least 1",
+        ),
+        (
+            "encoder.scratch.heads=3",
+            "width 32",
+            "multiple of its 3 attention heads",
+        ),
+        (
+            "encoder.scratch.dropout=2.0",
+            "encoder.scratch.dropout = 2",
+            below_one,
+        ),
+        (
+            "encoder.features.dropout=1.0",
+            "dropout",
+            "at least 0 and less than 1",
+        ),
+        (
+            "train.report_seconds=inf",
+            "train.report_seconds = inf",
+            not_negative,
+        ),
         ("train.clip=nan", "train.clip = NaN", not_negative),
-        ("train.weight_decay=-0.1", "train.weight_decay = -0.1", not_negative),
-        ("train.learning_rate=7.0", "train.learning_rate = 7", "between 0 and 1"),
-        ("train.head_learning_rate=7.0", "train.head_learning_rate = 7", "between 0 and 1"),
-        ("train.warm_up=1.1", "train.warm_up = 1.1", "between 0 and 1"),
+        (
+            "train.weight_decay=-0.1",
+            "train.weight_decay = -0.1",
+            not_negative,
+        ),
+        (
+            "train.learning_rate=7.0",
+            "train.learning_rate = 7",
+            "between 0 and 1",
+        ),
+        (
+            "train.head_learning_rate=7.0",
+            "train.head_learning_rate = 7",
+            "between 0 and 1",
+        ),
+        (
+            "train.warm_up=1.1",
+            "train.warm_up = 1.1",
+            "between 0 and 1",
+        ),
         ("train.batch=0", "train.batch = 0", "at least 1"),
         ("train.epochs=0", "train.epochs = 0", "at least 1"),
         ("train.accumulate=0", "train.accumulate = 0", "at least 1"),
     ] {
         let out = out.to_str().unwrap();
-        fails(&["train", &recipe, "--set", set, "--out", out], &[name, range]);
+        fails(
+            &["train", &recipe, "--set", set, "--out", out],
+            &[name, range],
+        );
         assert!(!Path::new(out).exists(), "{set} claimed the folder");
     }
     let spans = ["--set", "head.name=span_ner", "--set", "head.longest=0"];
@@ -330,7 +379,9 @@ fn init_writes_a_recipe_that_trains() {
     let folder = tempfile::tempdir().unwrap();
     let recipe = folder.path().join("mine.toml").display().to_string();
     let train = "datasets/quickstart/dev.jsonl";
-    let init = ["init", "--head", "seq_ner", "--train", train, "--out", &recipe];
+    let init = [
+        "init", "--head", "seq_ner", "--train", train, "--out", &recipe,
+    ];
     succeeds(&init);
     fails(&init, &["--force"]);
     let out = folder.path().join("run").display().to_string();

@@ -7,9 +7,7 @@ mod common;
 
 use std::path::Path;
 
-use common::program::{
-    RECIPE, fails, json, nerzoo_with_input, succeeds, text, trained, write,
-};
+use common::program::{RECIPE, fails, json, nerzoo_with_input, succeeds, text, trained, write};
 use nerzoo::registry;
 use serde_json::Value;
 
@@ -28,7 +26,11 @@ const DIFFUSION: [&str; 8] = [
 /// The first sentences of the quickstart corpus in a file.
 fn few_sentences(folder: &Path) -> String {
     let all = std::fs::read_to_string("datasets/quickstart/dev.jsonl").unwrap();
-    let few: String = all.lines().take(12).map(|line| format!("{line}\n")).collect();
+    let few: String = all
+        .lines()
+        .take(12)
+        .map(|line| format!("{line}\n"))
+        .collect();
     write(folder, "few.jsonl", few.as_bytes())
 }
 
@@ -36,8 +38,12 @@ fn few_sentences(folder: &Path) -> String {
 fn mentions(model: &str, file: &str, more: &[&str]) -> usize {
     let output = succeeds(&[&["predict", "--model", model, file][..], more].concat());
     let printed = text(&output.stdout);
-    let lines = printed.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    lines.map(|line| line["entities"].as_array().unwrap().len()).sum()
+    let lines = printed
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines
+        .map(|line| line["entities"].as_array().unwrap().len())
+        .sum()
 }
 
 #[test]
@@ -50,9 +56,14 @@ fn heads_are_listed() {
     assert_eq!(names, expected);
     let table = text(&succeeds(&["heads"]).stdout);
     for entry in registry::heads() {
-        let line = table.lines().find(|line| line.split_whitespace().next() == Some(entry.name));
+        let line = table
+            .lines()
+            .find(|line| line.split_whitespace().next() == Some(entry.name));
         let line = line.unwrap_or_else(|| panic!("no {} in:\n{table}", entry.name));
-        assert!(line.contains(if entry.nested { "nested" } else { "flat" }), "{line}");
+        assert!(
+            line.contains(if entry.nested { "nested" } else { "flat" }),
+            "{line}"
+        );
     }
     fails(&["heads", "bopm"], &["bopm", "did you mean \"bopn\""]);
 }
@@ -86,7 +97,10 @@ fn settings_of_bopn_have_a_default_in_both_presets() {
     let listed = json(&["heads", "bopn", "--json"]);
     let find = |name: &str| {
         let mut settings = listed.as_array().unwrap().iter();
-        settings.find(|setting| setting["name"] == name).unwrap().clone()
+        settings
+            .find(|setting| setting["name"] == name)
+            .unwrap()
+            .clone()
     };
     for setting in listed.as_array().unwrap() {
         for preset in ["paper", "released"] {
@@ -126,7 +140,11 @@ fn settings_of_a_trained_model_can_change() {
     let all = mentions(&out, &file, &["--set", "head.threshold=0.0"]);
     assert_eq!(none, 0);
     assert!(all > 0);
-    let filtered = mentions(&out, &file, &["--set", "head.threshold=0.0", "--threshold", "1.1"]);
+    let filtered = mentions(
+        &out,
+        &file,
+        &["--set", "head.threshold=0.0", "--threshold", "1.1"],
+    );
     assert_eq!(filtered, 0);
 
     let evaluate = ["evaluate", &out, &file, "--json"];
@@ -136,15 +154,28 @@ fn settings_of_a_trained_model_can_change() {
     assert_eq!(scores(&["--set", "head.threshold=3.0"])["recall"], 0.0);
 
     let plot = folder.path().join("plot.svg").display().to_string();
-    let sweep = ["--sweep", "head.steps=1,2,5", "--sweep", "head.spans=5,10", "--out", &plot];
+    let sweep = [
+        "--sweep",
+        "head.steps=1,2,5",
+        "--sweep",
+        "head.spans=5,10",
+        "--out",
+        &plot,
+    ];
     let rows = scores(&sweep);
     let combinations: Vec<(i64, i64)> = (rows.as_array().unwrap().iter())
         .map(|row| {
             assert!(row["f1"].is_number() && row["sentences_per_second"].is_number());
-            (row["head.steps"].as_i64().unwrap(), row["head.spans"].as_i64().unwrap())
+            (
+                row["head.steps"].as_i64().unwrap(),
+                row["head.spans"].as_i64().unwrap(),
+            )
         })
         .collect();
-    assert_eq!(combinations, [(1, 5), (1, 10), (2, 5), (2, 10), (5, 5), (5, 10)]);
+    assert_eq!(
+        combinations,
+        [(1, 5), (1, 10), (2, 5), (2, 10), (5, 5), (5, 10)]
+    );
     assert!(std::fs::read_to_string(&plot).unwrap().contains("<svg"));
     for key in ["head.threshold", "threshold"] {
         let found = scores(&["--sweep", key]);
@@ -153,7 +184,10 @@ fn settings_of_a_trained_model_can_change() {
         assert!(text(&table.stdout).contains("best"));
     }
     let problem = ["--sweep", "head.timesteps=10,20"];
-    fails(&[&evaluate[..], &problem].concat(), &["head.timesteps", "cannot change"]);
+    fails(
+        &[&evaluate[..], &problem].concat(),
+        &["head.timesteps", "cannot change"],
+    );
 }
 
 #[test]
@@ -166,16 +200,36 @@ fn settings_that_cannot_change_after_training_are_refused() {
     let commands: [&[&str]; 3] = [
         &["predict", "--model", &out, &file],
         &["evaluate", &out, &file],
-        &["analyse", "--train", &file, "--gold", &file, &model, "--out", &report],
+        &[
+            "analyse", "--train", &file, "--gold", &file, &model, "--out", &report,
+        ],
     ];
     for command in commands {
         for (set, parts) in [
-            ("head.decoder=crf", ["head.decoder", "cannot change", "head.combiner"]),
-            ("head.dropout=0.5", ["head.dropout", "cannot change", "head.combiner"]),
-            ("train.batch=4", ["train.batch", "cannot change", "head.combiner"]),
-            ("encoder.overlap=4", ["encoder.overlap", "cannot change", "head.combiner"]),
-            ("head.combinr=strict", ["head.combinr", "no such setting", "head.combiner"]),
-            ("head.combiner=strct", ["combiner", "did you mean", "strict"]),
+            (
+                "head.decoder=crf",
+                ["head.decoder", "cannot change", "head.combiner"],
+            ),
+            (
+                "head.dropout=0.5",
+                ["head.dropout", "cannot change", "head.combiner"],
+            ),
+            (
+                "train.batch=4",
+                ["train.batch", "cannot change", "head.combiner"],
+            ),
+            (
+                "encoder.overlap=4",
+                ["encoder.overlap", "cannot change", "head.combiner"],
+            ),
+            (
+                "head.combinr=strict",
+                ["head.combinr", "no such setting", "head.combiner"],
+            ),
+            (
+                "head.combiner=strct",
+                ["combiner", "did you mean", "strict"],
+            ),
         ] {
             fails(&[command, &["--set", set]].concat(), &parts);
         }
@@ -200,7 +254,10 @@ fn flags_of_single_heads_are_gone() {
         ("predict", "--head"),
         ("analyse", "--head"),
     ] {
-        fails(&[verb, flag, "1"], &[&format!("unexpected argument '{flag}'")]);
+        fails(
+            &[verb, flag, "1"],
+            &[&format!("unexpected argument '{flag}'")],
+        );
     }
 }
 
@@ -217,7 +274,9 @@ fn a_bundle_is_used_by_either_head() {
 
     let report = folder.path().join("report.html").display().to_string();
     let models = [format!("span={out}"), format!("tagger={out}")];
-    let analyse = ["analyse", "--train", &file, "--gold", &file, &models[0], &models[1]];
+    let analyse = [
+        "analyse", "--train", &file, "--gold", &file, &models[0], &models[1],
+    ];
     let analyse = [&analyse[..], &["--out", &report, "--resamples", "10"]].concat();
     succeeds(&[&analyse[..], &["--set", "tagger:head.output=seq"]].concat());
     let written = std::fs::read_to_string(folder.path().join("report.json")).unwrap();

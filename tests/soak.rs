@@ -20,9 +20,7 @@ fn resident() -> Option<f64> {
 #[test]
 fn memory_stays_flat() {
     if resident().is_none() {
-        return common::print_skipped(
-            "memory_stays_flat: this system has no /proc/self/statm",
-        );
+        return common::print_skipped("memory_stays_flat: this system has no /proc/self/statm");
     }
     for (name, device) in common::devices() {
         if name == "ndarray" {

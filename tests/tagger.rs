@@ -135,7 +135,9 @@ fn a_panic_while_tagging_is_an_error() {
         let problem = causes(&tagger.diagnose(&sentences).unwrap_err());
         assert!(problem.contains("out of memory"), "{problem}");
     }
-    let problem = tagger.tag_text("Anna sings and sings and sings").unwrap_err();
+    let problem = tagger
+        .tag_text("Anna sings and sings and sings")
+        .unwrap_err();
     assert!(causes(&problem).contains("out of memory"));
 }
 

@@ -49,8 +49,14 @@ fn main() -> ExitCode {
 type Check = fn(&Case) -> Result<(), Failed>;
 
 const CHECKS: [(&str, Check); 8] = [
-    ("gradients_reach_every_parameter", gradients_reach_every_parameter),
-    ("an_empty_sentence_keeps_gradients_finite", an_empty_sentence_keeps_gradients_finite),
+    (
+        "gradients_reach_every_parameter",
+        gradients_reach_every_parameter,
+    ),
+    (
+        "an_empty_sentence_keeps_gradients_finite",
+        an_empty_sentence_keeps_gradients_finite,
+    ),
     ("overfits", overfits),
     ("tags_the_training_sentences", tags_the_training_sentences),
     ("tags_an_empty_sentence", tags_an_empty_sentence),

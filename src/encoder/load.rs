@@ -92,7 +92,7 @@ pub fn config(folder: &Path) -> Result<TransformerConfig> {
     let text = std::fs::read_to_string(&path).map_err(|source| Error::io(&path, source))?;
     let json: Value = serde_json::from_str(&text)
         .map_err(|problem| Error::encoder(&path, format!("not JSON: {problem}")))?;
-    parse_config(&json).map_err(|problem| Error::encoder(&path, problem))
+    parse_config(&json).map_err(|problem| Error::encoder(&path, problem.to_string()))
 }
 
 /// Loads a folder's weights into a transformer of the same sizes.

@@ -109,7 +109,10 @@ mod tests {
             .map(|index| costs[index % side * side + index / side])
             .collect();
         let total = |pairs: &[(usize, usize)], costs: &[f64]| -> f64 {
-            pairs.iter().map(|(row, column)| costs[row * side + column]).sum()
+            pairs
+                .iter()
+                .map(|(row, column)| costs[row * side + column])
+                .sum()
         };
         let expected = total(&assign(&swapped, side, side), &swapped);
         assert_eq!(total(&pairs, &costs), expected);

@@ -384,7 +384,9 @@ mod tests {
     #[test]
     fn gradients_are_clipped_to_the_norm() {
         let device = Device::flex().autodiff();
-        let linear = burn::nn::LinearConfig::new(2, 1).with_bias(false).init(&device);
+        let linear = burn::nn::LinearConfig::new(2, 1)
+            .with_bias(false)
+            .init(&device);
         let scale = GradientScale::new();
         // The loss 3 w1 + 4 w2 has a gradient of norm 5.
         let weights = Tensor::<2>::from_floats([[3.0], [4.0]], &device);

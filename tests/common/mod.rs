@@ -117,7 +117,8 @@ pub fn sentence(words: &str, entities: &[(usize, usize, &str)]) -> Sentence {
 
 /// The entities of each sentence's mentions, without scores.
 pub fn entities(mentions: &[Vec<Mention>]) -> Vec<Vec<Entity>> {
-    let entities = |list: &Vec<Mention>| list.iter().map(|mention| mention.entity.clone()).collect();
+    let entities =
+        |list: &Vec<Mention>| list.iter().map(|mention| mention.entity.clone()).collect();
     mentions.iter().map(entities).collect()
 }
 
@@ -307,7 +308,10 @@ pub fn difference(found: &[f32], expected: &[f32]) -> f32 {
         .fold(1e-6f32, |size, value| size.max(value.abs()));
     let each = found.iter().zip(expected).map(|(a, b)| (a - b).abs());
     // NaN has to stay NaN.
-    let worst = each.fold(0f32, |worst, d| if d > worst || d.is_nan() { d } else { worst });
+    let worst = each.fold(
+        0f32,
+        |worst, d| if d > worst || d.is_nan() { d } else { worst },
+    );
     worst / size
 }
 

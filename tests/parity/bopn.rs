@@ -4,6 +4,7 @@ use std::path::Path;
 
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
+use libtest_mimic::Trial;
 use nerzoo::encoder::batching::PieceBatch;
 use nerzoo::encoder::tokenizer::WordTokenizer;
 use nerzoo::encoder::{EncoderConfig, LayerPooling, Pooling, WordStates, load};
@@ -17,11 +18,13 @@ use nerzoo::model::folder;
 use nerzoo::model::recognizer::Recognizer;
 use nerzoo::nn::host::floats;
 use nerzoo::text::{Entity, Labels, Mention, Sentence};
-use libtest_mimic::Trial;
 use serde_json::Value;
 
 use super::common::{Fixture, assert_close};
-use super::{Names, batch, common_encoder, device_cases, no_dropout, padded_ids, renamed, sentence, transposed};
+use super::{
+    Names, batch, common_encoder, device_cases, no_dropout, padded_ids, renamed, sentence,
+    transposed,
+};
 
 pub fn cases(path: &Path) -> Vec<Trial> {
     let mut cases = super::cases(
@@ -37,7 +40,9 @@ pub fn cases(path: &Path) -> Vec<Trial> {
             ("states", |f, d, what| Model::new(f, d).check_states(what)),
             ("scores", |f, d, what| Model::new(f, d).check_scores(what)),
             ("loss", |f, d, what| Model::new(f, d).check_loss(what)),
-            ("mentions", |f, d, what| Model::new(f, d).check_mentions(what)),
+            ("mentions", |f, d, what| {
+                Model::new(f, d).check_mentions(what)
+            }),
             ("padding", |f, d, what| Model::new(f, d).check_padding(what)),
         ],
     ));

@@ -6,6 +6,7 @@ use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::activation::sigmoid;
 use burn::tensor::{Device, Tensor};
+use libtest_mimic::{Failed, Trial};
 use nerzoo::encoder::batching::{PackedRows, PieceBatch};
 use nerzoo::encoder::{EncoderConfig, LayerPooling, Pooling, WordStates, load};
 use nerzoo::heads::diffusion_ner::import::layer_name;
@@ -19,7 +20,6 @@ use nerzoo::model::folder;
 use nerzoo::model::recognizer::Recognizer;
 use nerzoo::nn::host::floats;
 use nerzoo::text::{Entity, Labels, Sentence};
-use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 
 use super::common::{Fixture, assert_close};
@@ -45,7 +45,9 @@ pub fn cases(path: &Path) -> Vec<Trial> {
             ("loss", |f, d, what| {
                 Model::new(f, d).check_loss(&check_noising(f), what);
             }),
-            ("sampling", |f, d, what| Model::new(f, d).check_sampling(what)),
+            ("sampling", |f, d, what| {
+                Model::new(f, d).check_sampling(what)
+            }),
         ],
     ));
     cases

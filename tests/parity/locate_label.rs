@@ -6,6 +6,7 @@ use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Tensor};
+use libtest_mimic::Trial;
 use nerzoo::encoder::batching::PieceBatch;
 use nerzoo::encoder::features::{FeatureConfig, LstmInput};
 use nerzoo::encoder::tokenizer::WordTokenizer;
@@ -23,11 +24,12 @@ use nerzoo::model::recognizer::Recognizer;
 use nerzoo::nn::host::floats;
 use nerzoo::nn::spans::BatchSpan;
 use nerzoo::text::{Entity, Labels, Sentence, Span};
-use libtest_mimic::Trial;
 use serde_json::Value;
 
 use super::common::{Fixture, assert_close};
-use super::{Names, common_encoder, device_cases, no_dropout, renamed, sentence, strings, transposed};
+use super::{
+    Names, common_encoder, device_cases, no_dropout, renamed, sentence, strings, transposed,
+};
 
 pub fn cases(path: &Path) -> Vec<Trial> {
     let mut cases = super::cases(path, &[("suppression_cases", check_suppression_cases)]);
@@ -35,10 +37,14 @@ pub fn cases(path: &Path) -> Vec<Trial> {
         path,
         &[
             ("states", |f, d, what| Model::new(f, d).check_states(what)),
-            ("examples", |f, d, what| Model::new(f, d).check_examples(what)),
+            ("examples", |f, d, what| {
+                Model::new(f, d).check_examples(what)
+            }),
             ("scores", |f, d, what| Model::new(f, d).check_scores(what)),
             ("loss", |f, d, what| Model::new(f, d).check_loss(what)),
-            ("mentions", |f, d, what| Model::new(f, d).check_mentions(what)),
+            ("mentions", |f, d, what| {
+                Model::new(f, d).check_mentions(what)
+            }),
         ],
     ));
     cases
