@@ -1,4 +1,4 @@
-# Sourced: a Vulkan device made of software, for machines without a GPU. Installs Mesa's where it is missing.
+# To be sourced: sets up Mesa's software Vulkan driver for machines without a GPU; installs it if it is missing.
 icd=/usr/share/vulkan/icd.d/lvp_icd.x86_64.json
 if [ ! -e "$icd" ]; then
     apt-get update -qq

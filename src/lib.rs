@@ -21,6 +21,8 @@
 //! heads is [`registry`], to which a program can add heads of its own. Whatever the head, a model is used through
 //! [`model::tagger::Tagger`].
 //!
+//! `examples/` has complete programs: `tag.rs` uses a model, `train.rs` trains one, `own_head.rs` adds a head.
+//!
 //! Cargo features: `cli` (default) is the program; `train` alone gives training without the program; without both, models
 //! are loaded and used. `vulkan`, `wgpu`, `cuda`, `ndarray` and `remote` add devices.
 //!

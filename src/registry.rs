@@ -144,7 +144,8 @@ pub fn heads() -> Vec<&'static Entry> {
     HEADS.iter().chain(added.iter().copied()).collect()
 }
 
-/// Adds a head, for recipes and model folders that name it. Fails when its name is taken.
+/// Adds a head, for recipes and model folders that name it. Fails when its name is taken. `examples/own_head.rs` shows a
+/// complete head outside this crate.
 ///
 /// ```
 /// # use nerzoo::heads::seq_ner::SeqNer;

@@ -12,6 +12,11 @@ pub use detect::{DeviceInfo, DeviceKind, detect_all};
 
 use crate::error::{Error, Result};
 
+/// The CPU, with the kernels of this crate. All tensors on it are in host memory.
+pub fn cpu() -> Device {
+    Device::flex()
+}
+
 /// The device with this name.
 pub fn parse(name: &str) -> Result<Device> {
     find(name, None)
@@ -77,7 +82,7 @@ fn best() -> Device {
     let gpus = [DeviceKind::Cuda, DeviceKind::Vulkan, DeviceKind::Wgpu];
     let built: Vec<DeviceKind> = gpus.into_iter().filter(DeviceKind::is_built).collect();
     if built.is_empty() {
-        return Device::flex();
+        return cpu();
     }
     let found = built.into_iter().find_map(|kind| {
         let all = kind.detect();
@@ -90,7 +95,7 @@ fn best() -> Device {
         }
         None => {
             tracing::info!("device auto: cpu, because this build found no GPU it can use");
-            Device::flex()
+            cpu()
         }
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use burn::store::{
     ApplyResult, FloatCastAdapter, KeyRemapper, ModuleAdapter, ModuleSnapshot, ModuleStore,
-    PyTorchToBurnAdapter, PytorchStore, SafetensorsStore,
+    PyTorchToBurnAdapter, SafetensorsStore,
 };
 use burn::tensor::DType;
 use regex::Regex;
@@ -92,7 +92,7 @@ pub fn config(folder: &Path) -> Result<TransformerConfig> {
     let text = std::fs::read_to_string(&path).map_err(|source| Error::io(&path, source))?;
     let json: Value = serde_json::from_str(&text)
         .map_err(|problem| Error::encoder(&path, format!("not JSON: {problem}")))?;
-    parse_config(&json).map_err(|problem| Error::encoder(&path, problem))
+    parse_config(&json).map_err(|problem| Error::encoder(&path, problem.to_string()))
 }
 
 /// Loads a folder's weights into a transformer of the same sizes.
@@ -106,15 +106,30 @@ pub fn weights(transformer: &mut Transformer, folder: &Path) -> Result<()> {
             &safetensors,
         )
     } else if pytorch.is_file() {
-        // By default this store renumbers lists without gaps, so a missing layer would be replaced by the next one.
-        let store = PytorchStore::from_file(&pytorch).map_indices_contiguous(false);
-        apply(transformer, store, &pytorch)
+        pytorch_weights(transformer, &pytorch)
     } else {
         Err(Error::encoder(
             folder,
             "this folder has neither model.safetensors nor pytorch_model.bin; download one of them from the model's page",
         ))
     }
+}
+
+#[cfg(feature = "train")]
+fn pytorch_weights(transformer: &mut Transformer, path: &Path) -> Result<()> {
+    // By default this store renumbers lists without gaps, so a missing layer would be replaced by the next one.
+    let store = burn::store::PytorchStore::from_file(path).map_indices_contiguous(false);
+    apply(transformer, store, path)
+}
+
+/// Without the feature `train`, the reader of PyTorch's files is not compiled: model folders hold safetensors.
+#[cfg(not(feature = "train"))]
+fn pytorch_weights(_: &mut Transformer, path: &Path) -> Result<()> {
+    Err(Error::encoder(
+        path,
+        "files of PyTorch are read only by builds with the Cargo feature `train`; convert it to model.safetensors, or build \
+         with the feature",
+    ))
 }
 
 /// Loads weights with Hugging Face names from safetensors bytes into a transformer.

@@ -20,6 +20,20 @@ use crate::text::Sentence;
 /// Tags the sentences and scores the mentions against the sentences' gold entities.
 ///
 /// Misaligned gold entities, which no span of words can equal, count as missed.
+///
+/// ```no_run
+/// use std::path::Path;
+///
+/// use nerzoo::data::{self, Options};
+/// use nerzoo::eval::evaluate;
+///
+/// # fn main() -> nerzoo::error::Result<()> {
+/// let tagger = nerzoo::load("runs/quickstart")?;
+/// let sentences = data::read(Path::new("datasets/quickstart/test.jsonl"), &Options::default())?;
+/// println!("{}", evaluate(&*tagger, &sentences)?);
+/// # Ok(())
+/// # }
+/// ```
 pub fn evaluate(tagger: &dyn Tagger, sentences: &[Sentence]) -> Result<Report> {
     let mentions = tagger.tag(sentences)?;
     let mut report = Report::of(

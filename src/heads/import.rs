@@ -16,7 +16,7 @@ pub struct Imported {
     pub encoder: Vec<u8>,
     /// The head's weights.
     pub head: Vec<u8>,
-    /// The weights of [`Features`](crate::encoder::features::Features), if the program has such.
+    /// The weights of [`WordFeatures`](crate::encoder::features::WordFeatures), if the program has such.
     pub features: Option<Vec<u8>>,
 }
 

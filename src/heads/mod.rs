@@ -27,6 +27,8 @@ use crate::error::{Error, Result};
 use crate::text::{Labels, Mention, Sentence};
 
 /// The part of a model that one paper describes: from the encoder's word states to a loss and to mentions.
+///
+/// `examples/own_head.rs` shows a complete head outside this crate.
 pub trait Head: Module + ModuleDisplay + Debug + Send + Sync + 'static {
     /// The settings under `[head]` in a recipe.
     type Config: Settings;

@@ -15,24 +15,27 @@ use crate::error::{Error, Result, key_problem};
 
 /// Which description of a model the default settings follow.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Default,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    strum::Display,
 )]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Preset {
     /// The text of the paper.
     #[default]
     Paper,
     /// The program released by the authors.
     Released,
-}
-
-impl std::fmt::Display for Preset {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Paper => "paper",
-            Self::Released => "released",
-        })
-    }
 }
 
 /// The settings of a head: everything under `[head]` in a recipe except `name`.
@@ -221,7 +224,7 @@ fn deserialize_at<T: DeserializeOwned>(key: &str, value: Value) -> Result<T> {
 }
 
 /// Fails unless a count is at least 1.
-pub(super) fn at_least_one(name: &str, value: usize) -> Result<()> {
+pub fn at_least_one(name: &str, value: usize) -> Result<()> {
     if value > 0 {
         Ok(())
     } else {
@@ -230,7 +233,7 @@ pub(super) fn at_least_one(name: &str, value: usize) -> Result<()> {
 }
 
 /// Fails unless a probability is at least 0 and below 1, as dropout has to be.
-pub(super) fn below_one(name: &str, value: f64) -> Result<()> {
+pub fn below_one(name: &str, value: f64) -> Result<()> {
     within(
         name,
         value,
@@ -240,12 +243,12 @@ pub(super) fn below_one(name: &str, value: f64) -> Result<()> {
 }
 
 /// Fails unless a share or threshold is between 0 and 1, both included.
-pub(super) fn up_to_one(name: &str, value: f64) -> Result<()> {
+pub fn up_to_one(name: &str, value: f64) -> Result<()> {
     within(name, value, (0.0..=1.0).contains(&value), "between 0 and 1")
 }
 
 /// Fails unless a weight or exponent is at least 0 and of a sensible size.
-pub(super) fn not_negative(name: &str, value: f64) -> Result<()> {
+pub fn not_negative(name: &str, value: f64) -> Result<()> {
     within(
         name,
         value,
@@ -255,7 +258,7 @@ pub(super) fn not_negative(name: &str, value: f64) -> Result<()> {
 }
 
 /// Fails with the range a value has to be in, unless it is.
-pub(super) fn within(name: &str, value: f64, is_within: bool, range: &str) -> Result<()> {
+pub fn within(name: &str, value: f64, is_within: bool, range: &str) -> Result<()> {
     if is_within {
         Ok(())
     } else {

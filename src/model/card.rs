@@ -65,7 +65,7 @@ fn head(text: &mut String, facts: &CardFacts<'_>) -> std::fmt::Result {
     writeln!(text, "---")?;
     writeln!(text, "library_name: nerzoo")?;
     writeln!(text, "pipeline_tag: token-classification")?;
-    // CorpusFacts and encoder each bring their own; the section on licences names them.
+    // Corpus and encoder have licences of their own, listed in the section on licences.
     writeln!(text, "license: other")?;
     writeln!(
         text,
@@ -135,7 +135,7 @@ fn body(text: &mut String, facts: &CardFacts<'_>) -> std::fmt::Result {
     writeln!(text, "## Training\n\n```sh\n{}\n```\n", facts.command)?;
     writeln!(
         text,
-        "Every setting stands in `recipe.toml`, every hash in `manifest.json`.\n"
+        "All settings are in `recipe.toml`, the hashes of all files in `manifest.json`.\n"
     )?;
     writeln!(text, "## Licences\n")?;
     match &facts.corpus {

@@ -49,6 +49,16 @@ pub trait Tagger: Send + Sync {
     }
 
     /// The mentions of a text, which is taken as one sentence and split into words.
+    ///
+    /// ```no_run
+    /// # fn main() -> nerzoo::error::Result<()> {
+    /// let tagger = nerzoo::load("runs/quickstart")?;
+    /// let mentions = tagger.tag_text("Marta Keller visited Lindholm.")?;
+    /// assert_eq!((mentions[0].start, mentions[0].end), (0, 12));
+    /// assert_eq!((mentions[0].text.as_str(), mentions[0].label.as_str()), ("Marta Keller", "PER"));
+    /// # Ok(())
+    /// # }
+    /// ```
     fn tag_text(&self, text: &str) -> Result<Vec<TextMention>> {
         let sentence = words::sentence(text, Default::default());
         let found = self.tag(std::slice::from_ref(&sentence))?.pop();

@@ -1,7 +1,9 @@
 //! Activation functions whose gradient Burn only approximates.
 
+use burn::tensor::Tensor;
 use burn::tensor::activation;
-use burn::tensor::{Device, Tensor};
+
+use crate::device;
 
 /// GELU with its exact gradient, `gelu(x) = x Φ(x)` with `Φ(x) = (1 + erf(x / √2)) / 2`.
 ///
@@ -12,7 +14,7 @@ use burn::tensor::{Device, Tensor};
 /// - input, output: any
 pub fn gelu<const D: usize>(input: Tensor<D>) -> Tensor<D> {
     let device = input.device();
-    if !device.is_autodiff() || device.inner() == Device::flex() {
+    if !device.is_autodiff() || device.inner() == device::cpu() {
         return activation::gelu(input);
     }
     let cumulative = (input.clone() * std::f32::consts::FRAC_1_SQRT_2).erf() * 0.5 + 0.5;

@@ -12,7 +12,7 @@ impl Recipe {
         let fail = |problem: &str| Err(Error::Config(format!("{origin}: {problem}")));
         let train = &self.train;
         if self.head_name().is_empty() {
-            return fail("[head] needs a name, such as name = \"seq_ner\"");
+            return fail("[head] needs a name; `nerzoo heads` lists all heads");
         }
         match (&self.data.corpus, self.data.train.is_empty()) {
             (None, true) => {

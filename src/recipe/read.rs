@@ -17,6 +17,21 @@ impl Recipe {
     }
 
     /// Parses a recipe from a string; `origin` names it in error messages.
+    ///
+    /// ```
+    /// use nerzoo::recipe::Recipe;
+    ///
+    /// # fn main() -> nerzoo::error::Result<()> {
+    /// let text = "[data]\ncorpus = \"quickstart\"\n[head]\nname = \"seq_ner\"\n";
+    /// let recipe = Recipe::parse(text, "example", &["train.batch=4".into()])?;
+    /// assert_eq!((recipe.head_name(), recipe.train.batch), ("seq_ner", 4));
+    ///
+    /// // Misspelt keys are refused, with a suggestion.
+    /// let problem = Recipe::parse(text, "example", &["train.bach=4".into()]).unwrap_err();
+    /// assert!(problem.to_string().contains("did you mean `batch`"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn parse(text: &str, origin: &str, overrides: &[String]) -> Result<Self> {
         let located = |problem: toml::de::Error| {
             let line = problem.span().map_or(0, |span| {

@@ -1,7 +1,7 @@
 //! Training: from a recipe to a model folder, resumable at any step.
 //!
-//! [`train`] prepares a run ([`prepare`]), takes its folder ([`run_folder`]), runs the training loop
-//! ([`training_loop`], called by Burn through [`strategy`]) and writes the model folder. Everything that changes while a
+//! [`train`] prepares a run ([`prepare`]), takes its folder (`run_folder`), runs the training loop
+//! (`training_loop`, called by Burn through `strategy`) and writes the model folder. Everything that changes while a
 //! run goes on is one [`RunState`], saved with every checkpoint.
 
 pub mod batches;

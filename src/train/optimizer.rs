@@ -10,6 +10,7 @@ use burn::optim::{
 use burn::tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
 
+use crate::device;
 use crate::nn::host;
 use crate::recipe::Train;
 
@@ -136,7 +137,7 @@ impl Optimizer for AdamW {
 
 /// True when tensors of a device can be accessed without a transfer.
 fn on_host(device: &Device) -> bool {
-    *device == Device::flex()
+    *device == device::cpu()
 }
 
 /// The scalars of one step, the same for every element.

@@ -9,6 +9,7 @@ use burn::tensor::{Device, Tensor};
 
 use super::batches::{Batcher, EncodedCorpus};
 use super::corpus::Corpus;
+use crate::device;
 use crate::encoder::features::{FeatureChoice, FeatureConfig};
 use crate::encoder::tokenizer::WordTokenizer;
 use crate::encoder::vocabulary::FeatureVocabulary;
@@ -181,7 +182,7 @@ impl<H: Head> PreparedRun<H> {
 
     /// The model before the first step. Its weights are initialised on the CPU, so they are the same on every device.
     pub fn model(&self, device: &Device) -> Result<Recognizer<H>> {
-        let host = Device::flex().autodiff();
+        let host = device::cpu().autodiff();
         host.seed(self.recipe.train.seed);
         let mut model = Recognizer::<H>::new(&self.encoder, &self.head, &self.corpus.labels, &host);
         if let Some(folder) = &self.pretrained {

@@ -22,6 +22,7 @@ use super::state::RunState;
 use super::step::{Loss, SpanF1};
 use super::strategy::ResumableTraining;
 use super::training_loop::LoopConfig;
+use crate::device;
 use crate::error::{Error, Result};
 use crate::eval::{Report, evaluate};
 use crate::heads::Head;
@@ -44,6 +45,28 @@ pub enum ProgressOutput {
 }
 
 /// What to train, where, and how to report it.
+///
+/// ```no_run
+/// use std::path::Path;
+///
+/// use nerzoo::recipe::Recipe;
+/// use nerzoo::registry;
+/// use nerzoo::train::{ProgressOutput, TrainOptions};
+///
+/// # fn main() -> nerzoo::error::Result<()> {
+/// let recipe = Recipe::read(Path::new("model-zoo/recipes/quickstart.toml"), &["train.epochs=2".into()])?;
+/// let (recipe, entry) = registry::resolve(recipe)?;
+/// let options = TrainOptions {
+///     output: ProgressOutput::Lines,
+///     ..TrainOptions::new(recipe, "runs/quickstart")
+/// };
+/// let finished = (entry.train)(&options)?;
+/// if let Some(test) = &finished.test {
+///     println!("F1 {:.2}", 100.0 * test.overall.f1());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub struct TrainOptions {
     /// The recipe, with bundles resolved (see `registry::resolve`).
     pub recipe: Recipe,
@@ -73,7 +96,7 @@ impl TrainOptions {
             out: out.into(),
             resume: false,
             checkpoint_first: false,
-            devices: vec![Device::flex()],
+            devices: vec![device::cpu()],
             roots: vec!["datasets".into()],
             output: ProgressOutput::Silent,
             command: String::new(),

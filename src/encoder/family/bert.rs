@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::{activation, default_layer_norm_eps, gelu, padding_id, tenth};
+use super::{ConfigError, activation, default_layer_norm_eps, gelu, padding_id, tenth};
 use crate::encoder::transformer::{EncoderFamily, TransformerConfig};
 
 /// `config.json` of a BERT model; other keys are ignored.
@@ -34,7 +34,7 @@ fn two() -> usize {
 
 impl BertConfig {
     /// Sizes of the transformer.
-    pub(super) fn transformer(self) -> Result<TransformerConfig, String> {
+    pub(super) fn transformer(self) -> Result<TransformerConfig, ConfigError> {
         Ok(TransformerConfig {
             family: EncoderFamily::Bert,
             vocabulary: self.vocab_size,

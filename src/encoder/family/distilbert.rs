@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::{activation, default_layer_norm_eps, gelu, padding_id, tenth};
+use super::{ConfigError, activation, default_layer_norm_eps, gelu, padding_id, tenth};
 use crate::encoder::transformer::{EncoderFamily, TransformerConfig};
 
 /// `config.json` of a DistilBERT model; other keys are ignored.
@@ -28,7 +28,7 @@ pub(super) struct DistilBertConfig {
 
 impl DistilBertConfig {
     /// Sizes of the transformer.
-    pub(super) fn transformer(self) -> Result<TransformerConfig, String> {
+    pub(super) fn transformer(self) -> Result<TransformerConfig, ConfigError> {
         Ok(TransformerConfig {
             family: EncoderFamily::DistilBert,
             vocabulary: self.vocab_size,

@@ -3,6 +3,7 @@
 
 use serde::Deserialize;
 
+use super::ConfigError;
 use super::bert::BertConfig;
 use crate::encoder::transformer::{EncoderFamily, TransformerConfig};
 
@@ -16,7 +17,7 @@ pub(super) struct ElectraConfig {
 
 impl ElectraConfig {
     /// Sizes of the transformer.
-    pub(super) fn transformer(self) -> Result<TransformerConfig, String> {
+    pub(super) fn transformer(self) -> Result<TransformerConfig, ConfigError> {
         let config = self.bert.transformer()?;
         Ok(TransformerConfig {
             family: EncoderFamily::Electra,

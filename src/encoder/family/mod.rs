@@ -13,14 +13,45 @@ use serde_json::Value;
 
 use super::transformer::{Activation, TransformerConfig};
 
+/// Why the `config.json` of a pretrained model cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A value is missing or has the wrong type.
+    #[error("{0}")]
+    Json(#[from] serde_json::Error),
+    /// A key has a value that is not implemented.
+    #[error("{key} {value:?} is not supported; supported: {supported}")]
+    Unsupported {
+        /// The key.
+        key: &'static str,
+        /// Its value.
+        value: String,
+        /// The values that are implemented.
+        supported: &'static str,
+    },
+    /// The attention heads do not divide the width.
+    #[error("the width {width} is not a multiple of the {heads} attention heads")]
+    Heads {
+        /// Width of the states.
+        width: usize,
+        /// Number of attention heads.
+        heads: usize,
+    },
+    /// There are too few positions for a word between the special pieces.
+    #[error("max_position_embeddings {0} leaves no room for a word")]
+    TooShort(usize),
+}
+
 /// Reads the sizes of a transformer from the `config.json` of a pretrained model.
-pub(super) fn parse_config(json: &Value) -> Result<TransformerConfig, String> {
+pub(super) fn parse_config(json: &Value) -> Result<TransformerConfig, ConfigError> {
     if let Some(kind) = json["position_embedding_type"].as_str()
         && kind != "absolute"
     {
-        return Err(format!(
-            "position_embedding_type {kind:?} is not supported; only \"absolute\" is"
-        ));
+        return Err(ConfigError::Unsupported {
+            key: "position_embedding_type",
+            value: kind.into(),
+            supported: "absolute",
+        });
     }
     let config = match json["model_type"].as_str().unwrap_or("bert") {
         "bert" => read::<bert::BertConfig>(json)?.transformer()?,
@@ -30,44 +61,45 @@ pub(super) fn parse_config(json: &Value) -> Result<TransformerConfig, String> {
         "electra" => read::<electra::ElectraConfig>(json)?.transformer()?,
         "distilbert" => read::<distilbert::DistilBertConfig>(json)?.transformer()?,
         other => {
-            return Err(format!(
-                "model_type {other:?} is not supported; bert, roberta, electra and distilbert are"
-            ));
+            return Err(ConfigError::Unsupported {
+                key: "model_type",
+                value: other.into(),
+                supported: "bert, roberta, xlm-roberta, camembert, electra, distilbert",
+            });
         }
     };
     check(&config)?;
     Ok(config)
 }
 
-fn read<C: DeserializeOwned>(json: &Value) -> Result<C, String> {
-    C::deserialize(json).map_err(|problem| problem.to_string())
+fn read<C: DeserializeOwned>(json: &Value) -> Result<C, ConfigError> {
+    Ok(C::deserialize(json)?)
 }
 
-fn check(config: &TransformerConfig) -> Result<(), String> {
+fn check(config: &TransformerConfig) -> Result<(), ConfigError> {
     if !config.width.is_multiple_of(config.heads) {
-        return Err(format!(
-            "the width {} is not a multiple of the {} attention heads",
-            config.width, config.heads
-        ));
+        return Err(ConfigError::Heads {
+            width: config.width,
+            heads: config.heads,
+        });
     }
     // [CLS], one piece of a word, [SEP].
     if config.window() < 3 {
-        return Err(format!(
-            "max_position_embeddings {} leaves no room for a word",
-            config.positions
-        ));
+        return Err(ConfigError::TooShort(config.positions));
     }
     Ok(())
 }
 
-fn activation(name: &str) -> Result<Activation, String> {
+fn activation(name: &str) -> Result<Activation, ConfigError> {
     match name {
         "gelu" => Ok(Activation::Gelu),
         "gelu_new" | "gelu_pytorch_tanh" => Ok(Activation::GeluNew),
         "relu" => Ok(Activation::Relu),
-        other => Err(format!(
-            "activation {other:?} is not supported; gelu, gelu_new, gelu_pytorch_tanh and relu are"
-        )),
+        other => Err(ConfigError::Unsupported {
+            key: "activation",
+            value: other.into(),
+            supported: "gelu, gelu_new, gelu_pytorch_tanh, relu",
+        }),
     }
 }
 
@@ -137,7 +169,7 @@ mod tests {
         assert_eq!(config.family, EncoderFamily::Electra);
         assert_eq!((config.embedding_width, config.padding), (128, 0));
         json["position_embedding_type"] = "relative_key".into();
-        let problem = parse_config(&json).unwrap_err();
+        let problem = parse_config(&json).unwrap_err().to_string();
         assert!(problem.contains("relative_key"), "{problem}");
     }
 }

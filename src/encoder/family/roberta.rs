@@ -5,7 +5,7 @@
 use serde::Deserialize;
 
 use super::bert::BertConfig;
-use super::padding_id;
+use super::{ConfigError, padding_id};
 use crate::encoder::transformer::{EncoderFamily, TransformerConfig};
 
 /// `config.json` of a RoBERTa model: the keys of BERT's, with another default padding id.
@@ -17,7 +17,7 @@ pub(super) struct RobertaConfig {
 
 impl RobertaConfig {
     /// Sizes of the transformer.
-    pub(super) fn transformer(self) -> Result<TransformerConfig, String> {
+    pub(super) fn transformer(self) -> Result<TransformerConfig, ConfigError> {
         let padding = padding_id(self.bert.pad_token_id).unwrap_or(1);
         Ok(TransformerConfig {
             family: EncoderFamily::Roberta,

@@ -21,16 +21,24 @@
 mod config;
 mod convolution;
 mod decode;
+#[doc(hidden)]
 pub mod import;
 mod loss;
 mod network;
 mod target;
 
 pub use config::{Config, Decoding, Labelling, Mode};
-pub use convolution::Convolutions;
-pub use decode::{GridCell, TypedSpan, mentions};
-pub use network::{Bopn, TypeNorm, TypesAndWords};
-pub use target::{Gold, Offset, OffsetScheme};
+pub use network::Bopn;
+pub use target::Gold;
+
+// Parts of the head that tests compare with the reference implementation.
+#[doc(hidden)]
+pub use {
+    convolution::Convolutions,
+    decode::{GridCell, TypedSpan, mentions},
+    network::{TypeNorm, TypesAndWords},
+    target::{Offset, OffsetScheme},
+};
 
 use burn::tensor::{Device, Tensor};
 

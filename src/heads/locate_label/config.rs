@@ -138,7 +138,7 @@ pub struct Config {
     pub extra_negatives: usize,
     /// Add entities that no seed equals as examples.
     pub append_gold: bool,
-    /// PairedEntity negative examples with their nearest entity too, so that they may be moved onto it.
+    /// Pair negative examples with their nearest entity too, so that they may be moved onto it.
     pub pair_negatives: bool,
     /// Use the filter, which selects proposals among the seeds.
     pub filter: bool,

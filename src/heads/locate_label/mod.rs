@@ -21,6 +21,7 @@
 
 mod config;
 mod decode;
+#[doc(hidden)]
 pub mod import;
 mod loss;
 mod network;
@@ -32,11 +33,18 @@ pub use config::{
     Averaging, ClassifierLoss, Config, Crossing, Duplicates, FilterScores, Illegal, OffsetOutput,
     Rounding, SoftNms, Weighting,
 };
-pub use decode::proposals;
-pub use network::{Borders, LocateLabel, Scorer, SpanContext};
-pub use seeds::{iou, prediction_seeds, training_seeds};
-pub use suppress::{Proposal, suppress};
-pub use target::{Example, Gold, PairedEntity};
+pub use network::LocateLabel;
+pub use target::Gold;
+
+// Parts of the head that tests compare with the reference implementation.
+#[doc(hidden)]
+pub use {
+    decode::proposals,
+    network::{Borders, Scorer, SpanContext},
+    seeds::{iou, prediction_seeds, training_seeds},
+    suppress::{Proposal, suppress},
+    target::{Example, PairedEntity},
+};
 
 use burn::tensor::Device;
 

@@ -21,9 +21,12 @@ mod network;
 mod target;
 
 pub use config::{Config, Nesting, Representation};
-pub use decode::greedy;
 pub use network::SpanNer;
 pub use target::Gold;
+
+// Parts of the head that tests compare with the reference implementation.
+#[doc(hidden)]
+pub use decode::greedy;
 
 use burn::tensor::Device;
 
