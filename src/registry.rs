@@ -26,6 +26,9 @@ use crate::recipe::set::Assignment;
 #[cfg(feature = "train")]
 use crate::train::{self, Corpus, Finished, TrainOptions, Trainer};
 
+/// Loads a model from a folder onto a device, with settings of its head replaced.
+pub type Load = fn(&Path, &Device, &[Assignment]) -> Result<Box<dyn Tagger>>;
+
 /// A head with its generic functions made concrete.
 pub struct Entry {
     /// Its name in recipes.
@@ -41,14 +44,14 @@ pub struct Entry {
     /// Fails when the settings of a recipe are wrong for this head.
     pub check: fn(&Recipe) -> Result<()>,
     /// Loads a finished model folder.
-    pub load: fn(&Path, &Device, &[Assignment]) -> Result<Box<dyn Tagger>>,
+    pub load: Load,
     /// Settings that suit a corpus better than the defaults.
     pub suggest: fn(&Stats) -> Vec<Suggestion>,
     /// Converts weights of the authors' program, held in memory as safetensors.
     pub import: fn(&[u8]) -> Result<Imported>,
     /// Loads the best checkpoint of an unfinished run.
     #[cfg(feature = "train")]
-    pub load_checkpoint: fn(&Path, &Device, &[Assignment]) -> Result<Box<dyn Tagger>>,
+    pub load_checkpoint: Load,
     /// Trains a recipe.
     #[cfg(feature = "train")]
     pub train: fn(&TrainOptions) -> Result<Finished>,
