@@ -14,7 +14,7 @@ use nerzoo::heads::seq_ner::{Config, Decoder, Gold, SeqNer};
 use nerzoo::heads::{Head, Preset, Settings};
 use nerzoo::nn::bilstm::BiLstm;
 use nerzoo::nn::{fused, rows};
-use nerzoo::recipe::Train;
+use nerzoo::recipe::TrainConfig;
 use nerzoo::text::Labels;
 use nerzoo::train::optimizer::optimizer;
 use nerzoo::train::schedule::scheduler;
@@ -145,7 +145,7 @@ fn convolution(criterion: &mut Criterion) {
 
 /// One optimizer step with gradient clipping over as many parameters as a small transformer has.
 fn adamw(criterion: &mut Criterion) {
-    let train = Train::default();
+    let train = TrainConfig::default();
     let device = Device::flex().autodiff();
     let model = BiLstm::new(1024, 1024, &device);
     let input = random([2, 4, 1024], &device);

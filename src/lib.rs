@@ -23,8 +23,8 @@
 //!
 //! `examples/` has complete programs: `tag.rs` uses a model, `train.rs` trains one, `own_head.rs` adds a head.
 //!
-//! Cargo features: `cli` (default) is the program; `train` alone gives training without the program; without both, models
-//! are loaded and used. `vulkan`, `wgpu`, `cuda`, `ndarray` and `remote` add devices.
+//! Cargo features: `cli` (default) is the program; `train` alone gives training without the program; without either, the
+//! library only loads and runs models. `vulkan`, `wgpu`, `cuda`, `ndarray` and `remote` add devices.
 //!
 //! Each module uses only those above it in this list: [`error`], [`text`], [`table`], [`files`], [`process`]; [`data`],
 //! [`device`], [`nn`], [`encoder`], [`heads`], [`recipe`], [`model`], [`eval`], [`plot`], `train`, [`registry`], [`zoo`],

@@ -29,7 +29,7 @@ use crate::train::{self, Corpus, Finished, TrainOptions, Trainer};
 /// Loads a model from a folder onto a device, with settings of its head replaced.
 pub type Load = fn(&Path, &Device, &[Assignment]) -> Result<Box<dyn Tagger>>;
 
-/// A head with its generic functions made concrete.
+/// The registry entry of a head, with its generic functions as function pointers.
 pub struct Entry {
     /// Its name in recipes.
     pub name: &'static str,
@@ -47,7 +47,7 @@ pub struct Entry {
     pub load: Load,
     /// Settings that suit a corpus better than the defaults.
     pub suggest: fn(&Stats) -> Vec<Suggestion>,
-    /// Converts weights of the authors' program, held in memory as safetensors.
+    /// Converts weights of the authors' code, held in memory as safetensors.
     pub import: fn(&[u8]) -> Result<Imported>,
     /// Loads the best checkpoint of an unfinished run.
     #[cfg(feature = "train")]
@@ -212,7 +212,7 @@ pub fn resolve(mut recipe: Recipe) -> Result<(Recipe, &'static Entry)> {
     Ok((recipe, entry))
 }
 
-/// The bundle of two heads, and which of its parts, `seq` or `span`, the first of the two is.
+/// Finds the bundle of two heads; also returns whether `name` is its `seq` or its `span` part.
 fn bundle_of(name: &str, with: &str) -> Result<(&'static str, &'static Entry)> {
     let (own, other) = ((find(name)?.id)(), (find(with)?.id)());
     let orders = [

@@ -1,4 +1,4 @@
-//! The structure of `src/`: imports go one way, papers do not know each other, and only `device` names backends.
+//! The structure of `src/`: imports go one way, heads do not import each other, and only `device` names backends.
 //!
 //! The checks read the source files as tokens, so comments and documentation do not count. A failure names the file, the
 //! line, the forbidden name and the rule.
@@ -123,7 +123,7 @@ fn a_forbidden_import_is_reported() {
             "nn/rows.rs",
             "#[cfg(test)] mod tests { use crate::heads::Head; }",
         ),
-        ("text.rs", "use crate::data::Options;"),
+        ("text.rs", "use crate::data::ReadOptions;"),
         ("zoo/mod.rs", "pub(crate) use crate::load;"),
         ("new/mod.rs", "use crate::text::Span;"),
     ] {

@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// Packages of the program that a library must not bring along.
+/// Packages that only the program needs; the library must not depend on them.
 const UNWANTED: &[&str] = &[
     "anyhow",
     "axum",

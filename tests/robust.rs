@@ -76,7 +76,7 @@ fn recipes_are_explained() {
     fails(&["train", &recipe, "--device", "abacus"], &["cpu"]);
 }
 
-/// Every file resolves to a head of the registry, names a known corpus, and is called after both.
+/// Every file resolves to a head of the registry, names a known corpus, and is named after both.
 #[test]
 fn every_recipe_of_the_zoo_resolves() {
     use nerzoo::data::datasets;

@@ -1,4 +1,4 @@
-//! The memory of a long run does not grow after its first quarter. The only test of its process, whose memory it measures.
+//! The memory of a long run does not grow after its first quarter. It is the only test in this binary, because it measures the memory of the whole process.
 
 #![cfg(feature = "train")]
 

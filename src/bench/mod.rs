@@ -17,7 +17,7 @@ use crate::train::{Corpus, Trainer};
 const WARM_UP: usize = 3;
 
 /// What to measure.
-pub struct Bench {
+pub struct Benchmark {
     /// The recipe.
     pub recipe: Recipe,
     /// Folders in which named corpora are searched.
@@ -81,7 +81,7 @@ impl Clock {
     }
 }
 
-impl Bench {
+impl Benchmark {
     /// Times training steps: forward, backward, clipping, update.
     pub fn train(&self) -> Result<Measured> {
         let mut trainer = self.trainer()?;

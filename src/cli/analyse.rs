@@ -89,7 +89,7 @@ impl Analyse {
                 .with_context(|| format!("model {name}"))?;
             models.push((name.to_string(), found));
         }
-        let options = analysis::Options {
+        let options = analysis::AnalysisOptions {
             resamples: self.resamples,
             seed: self.seed,
             worst: self.worst,

@@ -55,7 +55,7 @@ impl Bench {
     /// Measures and prints.
     pub fn run(self) -> Result<ExitCode> {
         let (recipe, _) = registry::resolve(Recipe::read(&self.recipe, &self.sets)?)?;
-        let mut bench = bench::Bench {
+        let mut bench = bench::Benchmark {
             recipe,
             roots: self.corpora.roots(),
             device: self.device.device()?,
@@ -63,8 +63,8 @@ impl Bench {
             words: None,
         };
         let measure = match self.what {
-            What::Train => bench::Bench::train,
-            What::Predict => bench::Bench::predict,
+            What::Train => bench::Benchmark::train,
+            What::Predict => bench::Benchmark::predict,
         };
         if !self.lengths.is_empty() {
             return self.over_lengths(|words| {

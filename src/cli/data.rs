@@ -15,11 +15,11 @@ use crate::error::Error;
 #[derive(Debug, Args)]
 pub struct Data {
     #[command(subcommand)]
-    verb: Verb,
+    verb: DataCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum DataCommand {
     /// List all problems with their lines, and the share of the entities that each kind of model can find.
     Check(Check),
     /// Count sentences, words, entities, types and nesting.
@@ -132,11 +132,11 @@ impl Data {
     /// Runs the subcommand.
     pub fn run(self) -> Result<ExitCode> {
         match self.verb {
-            Verb::Check(verb) => verb.run(),
-            Verb::Stats(verb) => verb.run(),
-            Verb::Convert(verb) => verb.run(),
-            Verb::Split(verb) => verb.run(),
-            Verb::Make(verb) => verb.run(),
+            DataCommand::Check(verb) => verb.run(),
+            DataCommand::Stats(verb) => verb.run(),
+            DataCommand::Convert(verb) => verb.run(),
+            DataCommand::Split(verb) => verb.run(),
+            DataCommand::Make(verb) => verb.run(),
         }
     }
 }

@@ -100,7 +100,7 @@ fn as_json((found, result): &TestedDevice) -> serde_json::Value {
         "backend": found.backend,
         "title": found.title,
         "memory_bytes": found.memory,
-        "numbers": found.precisions,
+        "precisions": found.precisions,
         "software": found.is_software,
         "self_test": result,
     })

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::data::{Format, Options, TagScheme};
+use crate::data::{Format, ReadOptions, TagScheme};
 
 /// How to read corpus files; what is not given is detected.
 #[derive(Debug, Args)]
@@ -32,14 +32,14 @@ impl FormatArgs {
     }
 
     /// The options as the readers take them.
-    pub fn options(&self) -> Options {
-        Options {
+    pub fn options(&self) -> ReadOptions {
+        ReadOptions {
             format: self.format,
             word_column: self.word_column,
             tag_columns: (!self.tag_column.is_empty()).then(|| self.tag_column.clone()),
             pos_column: self.pos_column,
             scheme: self.scheme,
-            ..Options::default()
+            ..ReadOptions::default()
         }
     }
 }

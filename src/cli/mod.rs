@@ -1,4 +1,4 @@
-//! The command line: one file per verb.
+//! The command line: one file per command.
 
 mod analyse;
 mod bench;
@@ -32,14 +32,14 @@ use crate::text::Sentence;
 #[command(name = "nerzoo", version, about, max_term_width = 110)]
 pub struct Cli {
     #[command(subcommand)]
-    verb: Verb,
-    /// Log more (twice: even more); RUST_LOG sets it in detail.
+    command: Command,
+    /// Log more; repeat for debug output. RUST_LOG gives finer control.
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
     verbose: u8,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum Command {
     /// Train a recipe and write the model, its scores and its card into a folder.
     Train(train::Train),
     /// Write a recipe for your own files.
@@ -123,7 +123,7 @@ impl CorpusArgs {
         &self,
         source: &str,
         split: Option<&str>,
-        options: &crate::data::Options,
+        options: &crate::data::ReadOptions,
     ) -> anyhow::Result<Vec<Sentence>> {
         let path = Path::new(source);
         if path.exists() {
@@ -157,18 +157,18 @@ impl ModelArgs {
 
 /// Runs the command and returns the exit code.
 pub fn run(cli: Cli) -> ExitCode {
-    log_to_stderr(cli.verbose);
-    let result = match cli.verb {
-        Verb::Train(verb) => verb.run(),
-        Verb::Init(verb) => verb.run(),
-        Verb::Evaluate(verb) => verb.run(),
-        Verb::Analyse(verb) => verb.run(),
-        Verb::Predict(verb) => verb.run(),
-        Verb::Heads(verb) => verb.run(),
-        Verb::Data(verb) => verb.run(),
-        Verb::Devices(verb) => verb.run(),
-        Verb::Bench(verb) => verb.run(),
-        Verb::Worker(verb) => verb.run(),
+    log_to_stderr(cli.commandose);
+    let result = match cli.command {
+        Command::Train(verb) => verb.run(),
+        Command::Init(verb) => verb.run(),
+        Command::Evaluate(verb) => verb.run(),
+        Command::Analyse(verb) => verb.run(),
+        Command::Predict(verb) => verb.run(),
+        Command::Heads(verb) => verb.run(),
+        Command::Data(verb) => verb.run(),
+        Command::Devices(verb) => verb.run(),
+        Command::Bench(verb) => verb.run(),
+        Command::Worker(verb) => verb.run(),
     };
     match result {
         Ok(code) => code,

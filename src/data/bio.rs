@@ -132,7 +132,7 @@ pub fn tags_to_entities(
 
 /// Decodes the tags of a sentence leniently and lists all violations of the scheme. Text that is not a tag counts as `O`.
 pub fn decode(tags: &[&str], scheme: TagScheme) -> (Vec<Entity>, Vec<TagProblem>) {
-    let mut decoder = Decoder {
+    let mut decoder = TagDecoder {
         scheme,
         open: None,
         entities: Vec::new(),
@@ -156,7 +156,7 @@ pub fn decode(tags: &[&str], scheme: TagScheme) -> (Vec<Entity>, Vec<TagProblem>
     (decoder.entities, decoder.problems)
 }
 
-struct Decoder<'a> {
+struct TagDecoder<'a> {
     scheme: TagScheme,
     /// First word and type of the entity that has begun and not ended.
     open: Option<(usize, &'a str)>,
@@ -164,7 +164,7 @@ struct Decoder<'a> {
     problems: Vec<TagProblem>,
 }
 
-impl<'a> Decoder<'a> {
+impl<'a> TagDecoder<'a> {
     /// Processes the tag of word `index`, written as `text`.
     fn step(&mut self, index: usize, text: &str, tag: Tag<'a>) {
         if !self.scheme.has_mark(tag.mark) {

@@ -7,12 +7,12 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::source::{Collector, Source};
-use super::{Options, words};
+use super::{ReadOptions, words};
 use crate::error::{Error, Result};
 use crate::text::{Entity, Misaligned, Sentence, slice};
 
 /// Reads a pair of files, named by either of them, or a folder of pairs.
-pub(super) fn read(path: &Path, options: &Options, corpus: &mut Collector) -> Result<()> {
+pub(super) fn read(path: &Path, options: &ReadOptions, corpus: &mut Collector) -> Result<()> {
     if !path.is_dir() {
         return read_pair(path, options, corpus);
     }
@@ -51,7 +51,7 @@ pub(super) fn read(path: &Path, options: &Options, corpus: &mut Collector) -> Re
     Ok(())
 }
 
-fn read_pair(path: &Path, options: &Options, corpus: &mut Collector) -> Result<()> {
+fn read_pair(path: &Path, options: &ReadOptions, corpus: &mut Collector) -> Result<()> {
     let text_path = path.with_extension("txt");
     let annotation_path = path.with_extension("ann");
     let source = Source::open(&text_path)?;
@@ -144,7 +144,7 @@ struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    fn new(text: &'a str, name: &str, options: &Options) -> Self {
+    fn new(text: &'a str, name: &str, options: &ReadOptions) -> Self {
         let mut lines = Vec::new();
         let mut start = 0;
         for (index, line) in text.split('\n').enumerate() {
@@ -247,7 +247,7 @@ mod tests {
             "T1\tPER 0 3\tZoë\nT2\tLOC 18 20\t北京\nR1\tx Arg1:T1 Arg2:T2\nT3\tX 1 3\toë\n",
         );
         for name in ["a.b.txt", "a.b.ann", ""] {
-            let sentences = read(&folder.path().join(name), &Options::default()).unwrap();
+            let sentences = read(&folder.path().join(name), &ReadOptions::default()).unwrap();
             assert_eq!(sentences.len(), 2);
             assert_eq!(sentences[0].document.as_deref(), Some("a.b"));
             assert_eq!(sentences[0].entities, [Entity::new(0, 1, "PER")]);
@@ -267,7 +267,7 @@ mod tests {
         );
         std::fs::write(folder.path().join("b.ann"), "").unwrap();
         std::fs::write(folder.path().join("c.txt"), "x").unwrap();
-        let (sentences, problems) = scan(folder.path(), &Options::default()).unwrap();
+        let (sentences, problems) = scan(folder.path(), &ReadOptions::default()).unwrap();
         assert_eq!(sentences.len(), 2);
         assert_eq!(sentences[0].entities.len(), 1);
         let found: Vec<(usize, Severity)> = problems

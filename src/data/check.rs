@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::leakage::{Leakage, SeenSentences};
 use super::source::Collector;
 use super::stats::{Overlaps, share};
-use super::{Format, Options, Problem, Severity, collect, detect_format};
+use super::{Format, Problem, ReadOptions, Severity, collect, detect_format};
 use crate::error::{Error, Location, Result};
 use crate::table::Table;
 use crate::text::{Entity, Sentence, Span, outermost};
@@ -38,7 +38,6 @@ pub struct CheckReport {
     /// Entities that do not match word boundaries.
     pub misaligned: usize,
     /// Upper bound on the recall of each kind of model.
-    #[serde(rename = "reach")]
     pub recall_bounds: Vec<RecallBound>,
     /// Upper bound on the recall of span models that limit the span length.
     pub span_limits: Vec<SpanLimit>,
@@ -85,7 +84,7 @@ pub struct SpanLimit {
 
 /// Checks files against their format and compares them with each other. A file that cannot be read at all is reported as
 /// a problem.
-pub fn check(files: &[PathBuf], options: &Options) -> CheckReport {
+pub fn check(files: &[PathBuf], options: &ReadOptions) -> CheckReport {
     let mut report = CheckReport::default();
     let mut totals = Totals::default();
     let mut seen = SeenSentences::default();
@@ -115,9 +114,9 @@ pub fn check(files: &[PathBuf], options: &Options) -> CheckReport {
     report
 }
 
-fn scan_file(file: &Path, options: &Options) -> Result<(Format, Collector)> {
+fn scan_file(file: &Path, options: &ReadOptions) -> Result<(Format, Collector)> {
     let format = options.format.map_or_else(|| detect_format(file), Ok)?;
-    let options = Options {
+    let options = ReadOptions {
         format: Some(format),
         ..options.clone()
     };
@@ -284,7 +283,7 @@ impl fmt::Display for CheckReport {
         row("  not at word boundaries", self.misaligned);
         for bound in &self.recall_bounds {
             row(
-                &format!("within reach of a {}", bound.model),
+                &format!("recall bound of a {}", bound.model),
                 bound.entities,
             );
         }
@@ -319,7 +318,7 @@ mod tests {
             "a.jsonl",
             r#"{"text": "one two three four five", "entities": [[0, 13, "A"], [4, 7, "B"], [8, 18, "C"], [19, 23, "D"], [20, 23, "E"]]}"#,
         )]);
-        let report = check(&files, &Options::default());
+        let report = check(&files, &ReadOptions::default());
         assert_eq!((report.errors, report.warnings), (0, 1));
         assert!(report.is_valid());
         assert_eq!(report.entities, 5);
@@ -343,7 +342,7 @@ mod tests {
         );
         let json = serde_json::to_value(&report).unwrap();
         assert_eq!(json["problems"][0]["line"], 1);
-        assert_eq!(json["reach"][0]["entities"], 2);
+        assert_eq!(json["recall_bounds"][0]["entities"], 2);
     }
 
     #[test]
@@ -355,7 +354,7 @@ mod tests {
                 "Something new here now .\nYes .\nThis is a  test.\nThis is a test .\n",
             ),
         ]);
-        let report = check(&files, &Options::default());
+        let report = check(&files, &ReadOptions::default());
         assert_eq!(report.leaks.len(), 1);
         assert_eq!(report.leaks[0].sentences, 2);
         assert_eq!(report.problems[0].location, Location::line(&files[1], 3));
@@ -366,9 +365,9 @@ mod tests {
     fn a_file_that_cannot_be_read_is_a_problem() {
         let (_folder, mut files) = folder(&[("a.txt", "fine\n"), ("b.csv", "x,y\n")]);
         files.push(PathBuf::from("missing.jsonl"));
-        let report = check(&files, &Options::default());
+        let report = check(&files, &ReadOptions::default());
         assert_eq!((report.files.len(), report.errors), (1, 2));
         assert!(!report.is_valid());
-        assert!(check(&[], &Options::default()).is_valid());
+        assert!(check(&[], &ReadOptions::default()).is_valid());
     }
 }

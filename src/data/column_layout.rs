@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::Options;
+use super::ReadOptions;
 use super::bio;
 use super::column_header::ColumnHeader;
 use super::source::Source;
@@ -68,7 +68,7 @@ const CHUNKS: [&str; 17] = [
 impl ColumnLayout {
     /// Determines the layout of a file from the options, then from a `# global.columns` line, then from its rows.
     /// `Ok(None)` when the file has no rows.
-    pub fn detect(source: &Source, options: &Options) -> Result<Option<Self>, LayoutError> {
+    pub fn detect(source: &Source, options: &ReadOptions) -> Result<Option<Self>, LayoutError> {
         let tabs = separated_by_tabs(source);
         let sample = sample(source, tabs);
         let Some(width) = usual_width(&sample) else {
@@ -340,7 +340,7 @@ mod tests {
         let path = folder.path().join("file");
         std::fs::write(&path, content).unwrap();
         let source = Source::open(&path).unwrap();
-        ColumnLayout::detect(&source, &Options::default())
+        ColumnLayout::detect(&source, &ReadOptions::default())
             .unwrap()
             .unwrap()
     }

@@ -8,14 +8,14 @@ use std::collections::HashSet;
 use super::bio;
 use super::column_layout::{ColumnLayout, is_comment, is_range, split_position};
 use super::source::{Collector, Source};
-use super::{Options, words};
+use super::{ReadOptions, words};
 use crate::text::{Entity, Sentence};
 
 /// Reads a column file.
 ///
 /// An `I-X` without a `B-X` starts an entity, with a warning unless the scheme is IOB1. WeiboNER's published counts
 /// assume this.
-pub(super) fn read(source: &Source, options: &Options, corpus: &mut Collector) {
+pub(super) fn read(source: &Source, options: &ReadOptions, corpus: &mut Collector) {
     let layout = match ColumnLayout::detect(source, options) {
         Ok(Some(layout)) => layout,
         Ok(None) => return corpus.warn(0, "the file has no words"),
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
     use crate::data::{Format, Problem, Severity, TagScheme, scan};
 
-    fn with(content: impl AsRef<[u8]>, options: Options) -> (Vec<Sentence>, Vec<Problem>) {
+    fn with(content: impl AsRef<[u8]>, options: ReadOptions) -> (Vec<Sentence>, Vec<Problem>) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file.conll");
         std::fs::write(&path, content).unwrap();
@@ -205,7 +205,7 @@ mod tests {
     }
 
     fn columns(content: impl AsRef<[u8]>) -> (Vec<Sentence>, Vec<Problem>) {
-        with(content, Options::of(Format::Columns))
+        with(content, ReadOptions::of(Format::Columns))
     }
 
     fn found(sentence: &Sentence) -> Vec<(&str, &str)> {
@@ -277,9 +277,9 @@ mod tests {
         let text = "科0\tB-PER.NOM\n技1\tI-PER.NOM\n\u{fffd}\u{fffd}0\tO\n90\tO\n911\tO\n";
         let (sentences, _) = columns(text);
         assert_eq!(sentences[0].text, "科 技 \u{fffd}\u{fffd} 9 9");
-        let keep = Options {
+        let keep = ReadOptions {
             strip_digit: Some(false),
-            ..Options::of(Format::Columns)
+            ..ReadOptions::of(Format::Columns)
         };
         assert!(with(text, keep).0[0].text.starts_with("科0 技1"));
         let (sentences, _) = columns("B2\tO\nvitamins\tO\n");
@@ -321,18 +321,18 @@ mod tests {
     #[test]
     fn options_choose_the_columns() {
         let text = "B-A x B-B N\nO y O V\n";
-        let options = Options {
+        let options = ReadOptions {
             word_column: Some(1),
             tag_columns: Some(vec![0, 2]),
             pos_column: Some(3),
             scheme: Some(TagScheme::Iob2),
-            ..Options::of(Format::Columns)
+            ..ReadOptions::of(Format::Columns)
         };
         let (sentences, problems) = with(text, options.clone());
         assert_eq!(problems, []);
         assert_eq!(found(&sentences[0]), [("x", "A"), ("x", "B")]);
         assert_eq!(sentences[0].pos.as_deref().unwrap(), ["N", "V"]);
-        let beyond = Options {
+        let beyond = ReadOptions {
             tag_columns: Some(vec![7]),
             ..options
         };

@@ -9,7 +9,7 @@ mod verify;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::data::{self, Options};
+use crate::data::{self, ReadOptions};
 use crate::error::{Error, Result, nearest};
 use crate::text::Sentence;
 
@@ -188,7 +188,7 @@ impl Dataset {
     }
 
     /// The options for reading its files.
-    pub fn options(&self) -> Options {
+    pub fn options(&self) -> ReadOptions {
         let mut options = self.info.options.clone();
         options.format = self.info.format.or(options.format);
         options

@@ -7,7 +7,7 @@ use strum::VariantNames;
 
 use super::column_layout::ColumnLayout;
 use super::source::Source;
-use super::{Format, Options, json};
+use super::{Format, ReadOptions, json};
 use crate::error::{Error, Location, Result};
 
 /// Detects the format of a file from its name, its content and, for BRAT, the other files of its folder.
@@ -39,7 +39,7 @@ pub fn detect_format(path: &Path) -> Result<Format> {
     {
         return Ok(format);
     }
-    if let Ok(Some(_)) = ColumnLayout::detect(&source, &Options::default()) {
+    if let Ok(Some(_)) = ColumnLayout::detect(&source, &ReadOptions::default()) {
         return Ok(Format::Columns);
     }
     match record {

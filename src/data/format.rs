@@ -65,7 +65,7 @@ pub(super) fn unknown_name(kind: &str, name: &str, known: &[&'static str]) -> Er
 /// Options for reading a corpus file. What is `None` is detected from the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Options {
+pub struct ReadOptions {
     /// Format of the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<Format>,
@@ -89,7 +89,7 @@ pub struct Options {
     pub segmentation: Option<Segmentation>,
 }
 
-impl Options {
+impl ReadOptions {
     /// Default options for a format.
     pub fn of(format: Format) -> Self {
         Self {
@@ -124,13 +124,13 @@ mod tests {
 
     #[test]
     fn options_are_read_from_toml() {
-        let options: Options = toml::from_str(
+        let options: ReadOptions = toml::from_str(
             "format = 'columns'\ntag_columns = [2, 3]\nscheme = 'bioes'\nsegmentation = 'cjk'",
         )
         .unwrap();
         assert_eq!(options.tag_columns, Some(vec![2, 3]));
         assert_eq!(options.scheme, Some(TagScheme::Bioes));
-        assert!(toml::from_str::<Options>("tags = 3").is_err());
-        assert_eq!(toml::to_string(&Options::default()).unwrap(), "");
+        assert!(toml::from_str::<ReadOptions>("tags = 3").is_err());
+        assert_eq!(toml::to_string(&ReadOptions::default()).unwrap(), "");
     }
 }

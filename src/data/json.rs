@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::source::{Collector, Source};
-use super::{Options, Severity, json_record};
+use super::{ReadOptions, Severity, json_record};
 
 /// The kind of a JSON record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +20,12 @@ pub(super) enum RecordKind {
 }
 
 /// Reads a JSON file: a list of records, or one record per line.
-pub(super) fn read(source: &Source, kind: RecordKind, options: &Options, corpus: &mut Collector) {
+pub(super) fn read(
+    source: &Source,
+    kind: RecordKind,
+    options: &ReadOptions,
+    corpus: &mut Collector,
+) {
     if source.first_byte() == Some(b'[') {
         match source.text() {
             Ok(text) => read_list(text, kind, options, corpus),
@@ -68,7 +73,7 @@ fn parse_one(text: &str) -> Result<(Value, usize), serde_json::Error> {
 }
 
 /// Reads a list. Records are parsed one by one, so that a problem has the line and column of its record.
-fn read_list(text: &str, kind: RecordKind, options: &Options, corpus: &mut Collector) {
+fn read_list(text: &str, kind: RecordKind, options: &ReadOptions, corpus: &mut Collector) {
     let mut cursor = Cursor {
         text,
         byte: 0,
@@ -181,7 +186,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file.json");
         std::fs::write(&path, content).unwrap();
-        scan(&path, &Options::of(format)).unwrap()
+        scan(&path, &ReadOptions::of(format)).unwrap()
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::json::RecordKind;
 use super::json_entity::{RawEntity, check_entity, parse_entity, parse_index_entity, type_name};
 use super::source::Collector;
-use super::{Options, Severity, words};
+use super::{ReadOptions, Severity, words};
 use crate::text::{Entity, Misaligned, Sentence, slice};
 
 /// Keys of the entities; Doccano writes `label` or `labels`, Prodigy `spans`.
@@ -20,7 +20,7 @@ const DOCUMENT: [&str; 5] = ["doc", "document", "doc_id", "doc_key", "orig_id"];
 pub(super) fn read(
     value: &Value,
     kind: RecordKind,
-    options: &Options,
+    options: &ReadOptions,
     at: (usize, usize),
     prefix: &str,
     corpus: &mut Collector,
@@ -141,7 +141,7 @@ impl<'a> Record<'a, '_> {
         Some(sentence)
     }
 
-    fn text(&mut self, options: &Options) -> Option<Sentence> {
+    fn text(&mut self, options: &ReadOptions) -> Option<Sentence> {
         let Some(text) = self.object.get("text").and_then(Value::as_str) else {
             self.error(
                 "has no string `text`; choose another --format if this is not the right one",

@@ -31,7 +31,7 @@ use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
 pub use detect::detect_format;
-pub use format::{Format, Options};
+pub use format::{Format, ReadOptions};
 pub use leakage::Leakage;
 pub use tag_scheme::TagScheme;
 
@@ -90,20 +90,20 @@ impl From<Problem> for Error {
 /// The first error in the file is returned as [`Error::Data`]; warnings are counted in one log line.
 ///
 /// ```
-/// use nerzoo::data::{self, Options};
+/// use nerzoo::data::{self, ReadOptions};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("train.conll");
 /// std::fs::write(&path, "Ada\tB-PER\nLovelace\tI-PER\nwrote\tO\n")?;
 /// // The format and the tagging scheme are detected.
-/// let sentences = data::read(&path, &Options::default())?;
+/// let sentences = data::read(&path, &ReadOptions::default())?;
 /// assert_eq!(sentences[0].text, "Ada Lovelace wrote");
 /// assert_eq!(sentences[0].entities[0].label, "PER");
 /// # Ok(())
 /// # }
 /// ```
-pub fn read(path: &Path, options: &Options) -> Result<Vec<Sentence>> {
+pub fn read(path: &Path, options: &ReadOptions) -> Result<Vec<Sentence>> {
     let (sentences, mut problems) = scan(path, options)?;
     let error = problems
         .iter()
@@ -122,7 +122,7 @@ pub fn read(path: &Path, options: &Options) -> Result<Vec<Sentence>> {
 }
 
 /// Reads several files as one corpus, in the given order.
-pub fn read_many(paths: &[PathBuf], options: &Options) -> Result<Vec<Sentence>> {
+pub fn read_many(paths: &[PathBuf], options: &ReadOptions) -> Result<Vec<Sentence>> {
     let mut sentences = Vec::new();
     for path in paths {
         sentences.extend(read(path, options)?);
@@ -132,13 +132,13 @@ pub fn read_many(paths: &[PathBuf], options: &Options) -> Result<Vec<Sentence>> 
 
 /// Reads all valid records and lists all problems in file order. Records with an error are skipped; records with only a
 /// warning are kept. Fails only when the file cannot be read at all or its format cannot be detected.
-pub fn scan(path: &Path, options: &Options) -> Result<(Vec<Sentence>, Vec<Problem>)> {
+pub fn scan(path: &Path, options: &ReadOptions) -> Result<(Vec<Sentence>, Vec<Problem>)> {
     let corpus = collect(path, options)?;
     Ok((corpus.sentences, corpus.problems))
 }
 
 /// Like [`scan`], with the line number of every sentence.
-fn collect(path: &Path, options: &Options) -> Result<Collector> {
+fn collect(path: &Path, options: &ReadOptions) -> Result<Collector> {
     let format = match options.format {
         Some(format) => format,
         None => detect_format(path)?,
@@ -163,7 +163,7 @@ fn collect(path: &Path, options: &Options) -> Result<Collector> {
 }
 
 /// Plain text: one sentence per line; blank lines are skipped.
-fn plain_text(source: &Source, options: &Options, corpus: &mut Collector) {
+fn plain_text(source: &Source, options: &ReadOptions, corpus: &mut Collector) {
     for line in source.lines() {
         match line.text {
             Err(column) => corpus.bad_encoding(line.number, column),
@@ -289,9 +289,11 @@ mod tests {
             "a.jsonl",
             b"{\"tokens\":[\"a\"],\"entities\":[]}\n{\"tokens\":[\"b\"],\n{\"tokens\":[\"c\"]}\n",
         );
-        let error = read(&path, &Options::default()).unwrap_err().to_string();
+        let error = read(&path, &ReadOptions::default())
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("a.jsonl:2"), "{error}");
-        let (sentences, problems) = scan(&path, &Options::default()).unwrap();
+        let (sentences, problems) = scan(&path, &ReadOptions::default()).unwrap();
         assert_eq!(sentences.len(), 2);
         assert_eq!(problems.len(), 1);
     }
@@ -299,7 +301,7 @@ mod tests {
     #[test]
     fn plain_text_has_one_sentence_per_line() {
         let (_folder, path) = write("a.txt", "\u{feff}Ein Satz.\r\n\r\n 北京 👩‍🔬".as_bytes());
-        let sentences = read(&path, &Options::default()).unwrap();
+        let sentences = read(&path, &ReadOptions::default()).unwrap();
         assert_eq!(sentences.len(), 2);
         assert_eq!(sentences[0].text, "Ein Satz.");
         let words: Vec<&str> = sentences[1].words.iter().map(|w| w.text.as_str()).collect();
@@ -319,22 +321,22 @@ mod tests {
         ) {
             let content = lines.join(&b'\n');
             let (_folder, path) = write("a.txt", &content);
-            let _ = scan(&path, &Options::default());
+            let _ = scan(&path, &ReadOptions::default());
             std::fs::write(path.with_extension("ann"), &content).unwrap();
             for format in Format::iter() {
-                let (sentences, _) = scan(&path, &Options::of(format)).unwrap();
+                let (sentences, _) = scan(&path, &ReadOptions::of(format)).unwrap();
                 for sentence in &sentences {
                     prop_assert!(sentence.entities.iter().all(|entity| !entity.span.is_empty() && entity.span.end <= sentence.len()));
                 }
                 stats::Stats::of(&sentences);
             }
-            check::check(&[path], &Options::default());
+            check::check(&[path], &ReadOptions::default());
         }
     }
 
     #[test]
     fn a_missing_file_names_its_path() {
-        let error = read(Path::new("no/such/file.jsonl"), &Options::default()).unwrap_err();
+        let error = read(Path::new("no/such/file.jsonl"), &ReadOptions::default()).unwrap_err();
         assert!(error.to_string().contains("no/such/file.jsonl"));
     }
 

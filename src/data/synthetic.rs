@@ -382,7 +382,7 @@ mod tests {
         for (name, split) in FILES.iter().zip(corpus(SyntheticConfig::default())) {
             let committed = std::fs::read_to_string(folder.join(name)).unwrap();
             assert!(committed == lines(&split), "{name} differs");
-            let options = crate::data::Options::of(crate::data::Format::TokensJsonl);
+            let options = crate::data::ReadOptions::of(crate::data::Format::TokensJsonl);
             let read = crate::data::read(&folder.join(name), &options).unwrap();
             assert!(read == split, "{name} is read back differently");
         }

@@ -224,7 +224,7 @@ impl PieceBatcher {
     }
 }
 
-/// Largest size of a batch. A limit of `usize::MAX` is none.
+/// Largest size of a batch. `usize::MAX` means no limit.
 #[derive(Debug, Clone, Copy)]
 pub struct BatchLimits {
     /// Number of sentences.

@@ -49,7 +49,7 @@ pub struct Encoder {
 /// Encoder output for a batch, as passed to a head.
 #[derive(Debug, Clone)]
 pub struct WordStates {
-    /// One state per word: `[batch, words, width]`. Padding words have finite states without meaning.
+    /// One state per word: `[batch, words, width]`. States of padding words are finite but meaningless.
     pub words: Tensor<3>,
     /// State of each sentence's \[CLS\] piece: `[batch, width]`.
     pub sentence: Tensor<2>,

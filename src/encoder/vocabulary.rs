@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::Sentence;
 
-/// Number of rows of the character embedding: padding, the 100 printable ASCII characters, end of word, all others.
+/// Number of rows of the character embedding: padding, the 100 characters of Python's `string.printable`, end of word, all others.
 pub const CHARACTERS: usize = 103;
 const WORD_END: i32 = 101;
 const OTHER_CHARACTER: i32 = 102;

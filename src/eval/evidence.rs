@@ -15,7 +15,7 @@ pub fn counts(evidence: &Evidence, sentences: &[Sentence]) -> Counts {
             } else {
                 outermost(&sentence.entities)
             };
-            reachable.retain(|entity| evidence.reaches(entity.span, sentence.len()));
+            reachable.retain(|entity| evidence.can_exist_for(entity.span, sentence.len()));
             let found: Vec<Entity> = found.iter().map(|mention| mention.entity.clone()).collect();
             Counts::of(&reachable, &found)
         })

@@ -24,12 +24,12 @@ use crate::text::Sentence;
 /// ```no_run
 /// use std::path::Path;
 ///
-/// use nerzoo::data::{self, Options};
+/// use nerzoo::data::{self, ReadOptions};
 /// use nerzoo::eval::evaluate;
 ///
 /// # fn main() -> nerzoo::error::Result<()> {
 /// let tagger = nerzoo::load("runs/quickstart")?;
-/// let sentences = data::read(Path::new("datasets/quickstart/test.jsonl"), &Options::default())?;
+/// let sentences = data::read(Path::new("datasets/quickstart/test.jsonl"), &ReadOptions::default())?;
 /// println!("{}", evaluate(&*tagger, &sentences)?);
 /// # Ok(())
 /// # }

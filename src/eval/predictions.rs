@@ -42,7 +42,7 @@ pub fn read(path: &Path, gold: &[Sentence]) -> Result<Vec<Vec<Mention>>> {
                 gold.len()
             )));
         };
-        let record = Record::parse(line, sentence, predictions.len() + 1).map_err(at)?;
+        let record = PredictionRecord::parse(line, sentence, predictions.len() + 1).map_err(at)?;
         let mut mentions = Vec::new();
         for mention in record.mentions().map_err(at)? {
             match mention {
@@ -81,7 +81,7 @@ fn misaligned_message(problem: &str, more: usize) -> String {
 }
 
 /// The entities of a line whose text or words have been checked against the gold sentence.
-struct Record<'a> {
+struct PredictionRecord<'a> {
     entities: Vec<Value>,
     sentence: &'a Sentence,
     in_words: bool,
@@ -90,7 +90,7 @@ struct Record<'a> {
 /// Describes a predicted span that does not start and end on word boundaries.
 struct MisalignedSpan(String);
 
-impl<'a> Record<'a> {
+impl<'a> PredictionRecord<'a> {
     fn parse(line: &str, sentence: &'a Sentence, number: usize) -> Result<Self, String> {
         let record: Map<String, Value> = serde_json::from_str(line)
             .map_err(|problem| format!("not a JSON object: {problem}"))?;
@@ -122,7 +122,7 @@ impl<'a> Record<'a> {
     fn mentions(&self) -> Result<Vec<Result<Mention, MisalignedSpan>>, String> {
         let mut mentions = Vec::with_capacity(self.entities.len());
         for (index, entity) in self.entities.iter().enumerate() {
-            let mention = RawEntity::parse(entity)
+            let mention = PredictedEntity::parse(entity)
                 .and_then(|entity| self.to_mention(entity))
                 .map_err(|problem| format!("`entities`[{index}] {problem}"))?;
             mentions.push(mention);
@@ -130,13 +130,16 @@ impl<'a> Record<'a> {
         Ok(mentions)
     }
 
-    fn to_mention(&self, entity: RawEntity) -> Result<Result<Mention, MisalignedSpan>, String> {
+    fn to_mention(
+        &self,
+        entity: PredictedEntity,
+    ) -> Result<Result<Mention, MisalignedSpan>, String> {
         let (length, unit) = if self.in_words {
             (self.sentence.len(), "words")
         } else {
             (self.sentence.text.chars().count(), "characters")
         };
-        let RawEntity {
+        let PredictedEntity {
             start,
             end,
             label,
@@ -166,14 +169,14 @@ impl<'a> Record<'a> {
 }
 
 /// An entity as the file has it; offsets count characters or words.
-struct RawEntity {
+struct PredictedEntity {
     start: usize,
     end: usize,
     label: String,
     score: f32,
 }
 
-impl RawEntity {
+impl PredictedEntity {
     fn parse(value: &Value) -> Result<Self, String> {
         let (start, end, label, score) = match value {
             Value::Object(entity) => (
@@ -304,7 +307,7 @@ mod tests {
         for line in [characters, words] {
             // A byte-order mark, Windows line ends, blank lines and white space around a span are accepted.
             let content = format!("\u{feff}{line}\r\n\r\n{SECOND}\n\n");
-            let read = read_text(&content).expect("sound predictions");
+            let read = read_text(&content).expect("valid predictions");
             assert_eq!(read, [expected.clone(), Vec::new()]);
         }
     }

@@ -59,7 +59,7 @@ impl Diagnosis {
         }
     }
 
-    /// An empty diagnosis of so many sentences, to [insert](Self::insert) batches into.
+    /// An empty diagnosis for the given number of sentences, to [insert](Self::insert) batches into.
     pub fn empty(sentences: usize) -> Self {
         Self::of(vec![Vec::new(); sentences])
     }
@@ -115,7 +115,7 @@ pub fn add_counts(sums: &mut Vec<Count>, counts: Vec<Count>) {
 
 impl Evidence {
     /// True if a sentence of `words` words has room for this evidence of an entity.
-    pub fn reaches(&self, entity: Span, words: usize) -> bool {
+    pub fn can_exist_for(&self, entity: Span, words: usize) -> bool {
         let start = entity.start as i32 + self.offset[0];
         let end = entity.end as i32 + self.offset[1];
         0 <= start && start < end && end <= words as i32

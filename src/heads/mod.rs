@@ -92,7 +92,7 @@ pub trait Head: Module + ModuleDisplay + Debug + Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Converts weights of the authors' program, given as the bytes of a safetensors file, to our names and layout.
+    /// Converts weights of the authors' code, given as the bytes of a safetensors file, to our names and layout.
     fn import(_weights: &[u8]) -> Result<Imported> {
         Err(Error::Config(format!(
             "no import of weights is known for {}",

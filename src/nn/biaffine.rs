@@ -56,7 +56,7 @@ impl Biaffine {
         }
     }
 
-    /// Scores all pairs. The left vectors should be the fewer: they are multiplied by U first, so that the right ones
+    /// Scores all pairs. Pass the side with fewer vectors as `left`: they are multiplied by U first, so that the right ones
     /// need a single product.
     ///
     /// # Shapes

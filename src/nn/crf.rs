@@ -162,7 +162,7 @@ impl Crf {
         Tensor::stack(words, 1)
     }
 
-    /// The tag sequence with the highest score of each sentence, by the Viterbi algorithm. The device is read once.
+    /// The tag sequence with the highest score of each sentence, by the Viterbi algorithm. Results are copied from the device in one transfer.
     ///
     /// # Shapes
     /// - emissions: `[batch, words, tags]`

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 /// Values with a larger magnitude would overflow when an axis is fitted to them; leave them out of a [`Series`].
 pub const MAX_MAGNITUDE: f64 = 1e300;
 
-/// Most panels that fit beside each other on a [`page`].
+/// Maximum number of panels on a [`page`].
 pub const MAX_PANELS: usize = 2;
 
 /// The plot areas, in units of the SVG.

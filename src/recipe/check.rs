@@ -24,7 +24,9 @@ impl Recipe {
             _ => {}
         }
         let files = !self.data.dev.is_empty() || !self.data.test.is_empty();
-        if self.data.corpus.is_some() && (files || self.data.options != data::Options::default()) {
+        if self.data.corpus.is_some()
+            && (files || self.data.options != data::ReadOptions::default())
+        {
             return fail(
                 "a named corpus brings its own dev and test files and reading options; to use others, name the \
                  training files in data.train instead of data.corpus",

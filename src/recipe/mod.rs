@@ -23,7 +23,7 @@ pub struct Recipe {
     #[serde(default)]
     pub about: String,
     /// Where the sentences come from.
-    pub data: Data,
+    pub data: DataConfig,
     /// The encoder, which computes a vector for each word.
     #[serde(default)]
     pub encoder: EncoderChoice,
@@ -34,7 +34,7 @@ pub struct Recipe {
     pub bundle: Option<BundleWith>,
     /// Optimizer, schedule and batches.
     #[serde(default)]
-    pub train: Train,
+    pub train: TrainConfig,
     /// A text to tag after training, as a demonstration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<String>,
@@ -46,7 +46,7 @@ pub struct Recipe {
 /// The sentences of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Data {
+pub struct DataConfig {
     /// The name of a corpus, whose dataset.toml lists the files of each split.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub corpus: Option<String>,
@@ -63,7 +63,7 @@ pub struct Data {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub longest: Option<usize>,
     /// How to read the files.
-    pub options: data::Options,
+    pub options: data::ReadOptions,
 }
 
 /// The encoder of a run: a pretrained one by folder or name, or one trained from scratch.
@@ -128,7 +128,7 @@ fn tenth() -> f64 {
 /// The `[train]` table of a recipe: optimizer, schedule, batches, checkpoints.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Train {
+pub struct TrainConfig {
     /// Random seed of the whole run.
     pub seed: u64,
     /// Passes over the training sentences.
@@ -145,7 +145,7 @@ pub struct Train {
     pub accumulate: usize,
     /// Peak learning rate.
     pub learning_rate: f64,
-    /// Peak learning rate of the head, if it differs.
+    /// Peak learning rate of the head and the word features, if it differs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head_learning_rate: Option<f64>,
     /// Fraction of the steps for linear warm-up; afterwards the rate decays linearly to 0.
@@ -172,7 +172,7 @@ pub struct Train {
     pub report_seconds: f64,
 }
 
-impl Default for Train {
+impl Default for TrainConfig {
     fn default() -> Self {
         Self {
             seed: 1,

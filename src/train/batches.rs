@@ -25,7 +25,7 @@ pub struct Batch<G> {
     pub gold: G,
     /// Gold entities of each sentence, for scoring.
     pub entities: Vec<Vec<Entity>>,
-    /// Whether the encoder is not trained in this step.
+    /// Whether the encoder is frozen in this step.
     pub frozen: bool,
     /// Indices of the sentences in the corpus.
     pub sentences: Vec<usize>,

@@ -19,7 +19,7 @@ pub const SVG_FILE: &str = "curves.svg";
 pub struct Point {
     /// Epochs completed.
     pub epoch: usize,
-    /// Optimiser steps completed.
+    /// Optimizer steps completed.
     pub step: usize,
     /// Mean training loss since the previous point.
     #[serde(deserialize_with = "null_is_nan")]

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 
 use crate::device;
 use crate::nn::host;
-use crate::recipe::Train;
+use crate::recipe::TrainConfig;
 
 /// Elements a thread updates at once.
 const CHUNK: usize = 1 << 15;
@@ -67,7 +67,7 @@ pub struct AdamW {
 }
 
 impl AdamW {
-    fn new(train: &Train, weight_decay: f64, scale: &GradientScale) -> Self {
+    fn new(train: &TrainConfig, weight_decay: f64, scale: &GradientScale) -> Self {
         Self {
             beta_1: 0.9,
             beta_2: 0.999,
@@ -222,7 +222,7 @@ impl Constants {
 }
 
 /// The optimizer of a run: weight decay on everything except biases and norms.
-pub fn optimizer(train: &Train) -> (ModuleOptimizer, GradientScale) {
+pub fn optimizer(train: &TrainConfig) -> (ModuleOptimizer, GradientScale) {
     let scale = GradientScale::new();
     let plain = ParamGroup::from_regex(r"(^|\.)(bias|gamma|beta)$").expect("a valid pattern");
     let optimizer = ModuleOptimizer::from(AdamW::new(train, train.weight_decay, &scale))
@@ -295,12 +295,12 @@ mod tests {
             encoder: linear(),
             head: linear(),
         };
-        let train = Train {
+        let train = TrainConfig {
             learning_rate: 1e-3,
             head_learning_rate: Some(1e-2),
             weight_decay: 0.5,
             warm_up: 0.0,
-            ..Train::default()
+            ..TrainConfig::default()
         };
         let parameters = |pair: &Pair| {
             [&pair.encoder, &pair.head].map(|linear| {
@@ -363,7 +363,8 @@ mod tests {
         ];
         for device in crate::device::cpu_devices() {
             for (weight_decay, expected) in [(0.5, with_decay), (0.0, without_decay)] {
-                let adamw = AdamW::new(&Train::default(), weight_decay, &GradientScale::new());
+                let adamw =
+                    AdamW::new(&TrainConfig::default(), weight_decay, &GradientScale::new());
                 let mut tensor = Tensor::<1>::from_floats([1.0, -1.0, 0.25], &device);
                 let mut state = None;
                 for (step, (gradient, expected)) in gradients.iter().zip(expected).enumerate() {

@@ -5,7 +5,7 @@ use burn::optim::LearningRate;
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::optim::lr_scheduler::{LrScheduler, LrSchedulerRecord};
 
-use crate::recipe::Train;
+use crate::recipe::TrainConfig;
 
 /// Linear warm-up to a peak, then linear decay to 0 over the steps of a run.
 #[derive(Debug, Clone)]
@@ -70,7 +70,7 @@ impl LrScheduler for Stages {
 }
 
 /// The learning-rate schedule of a run of `total` steps, with a group of its own for the head if it has its own rate.
-pub fn scheduler(train: &Train, total: usize) -> ModuleLrScheduler {
+pub fn scheduler(train: &TrainConfig, total: usize) -> ModuleLrScheduler {
     let stage = |peak, total: usize| WarmUp {
         peak,
         rising: (train.warm_up * total as f64) as usize,

@@ -23,7 +23,7 @@ use crate::text::{Mention, Sentence};
 
 /// A model in training, one step at a time.
 pub trait Trainer {
-    /// Trains on the next batch, going on with the next epoch when one ends.
+    /// Trains on the next batch, continuing with the next epoch when one ends.
     fn step(&mut self) -> Result<TrainedBatch>;
 
     /// Computes one step on all training sentences as one batch, without an update, and tags them.

@@ -30,12 +30,12 @@ use crate::error::{Error, Result};
 use crate::heads::Head;
 use crate::model::recognizer::Recognizer;
 use crate::process;
-use crate::recipe::Train;
+use crate::recipe::TrainConfig;
 
 /// What a training loop runs on.
 pub(super) struct LoopConfig<H: Head> {
     /// The `[train]` table of the recipe.
-    pub train: Train,
+    pub train: TrainConfig,
     /// Autodiff devices; the first holds the weights.
     pub devices: Vec<Device>,
     /// The training batches.

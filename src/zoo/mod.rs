@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::model::tagger::Tagger;
 use crate::registry;
 
-/// Where published models are kept, seen from the folder of this project.
+/// Folder of published models, relative to the current folder.
 const PUBLISHED: &str = "model-zoo/models";
 
 /// The folder of a model: a path, or the name of a published model.

@@ -1,4 +1,4 @@
-//! BOPN against the authors' program, from their parameter names on.
+//! BOPN against the authors' code, from their parameter names on.
 
 use std::path::Path;
 
@@ -269,7 +269,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// With padding masked, the logits of a sentence are the same in a batch and alone, and equal those of the authors' program.
+    /// With padding masked, the logits of a sentence are the same in a batch and alone, and equal those of the authors' code.
     fn check_padding(&self, what: &str) {
         let masked = Config {
             mask_convolution: true,

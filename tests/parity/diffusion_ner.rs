@@ -1,4 +1,4 @@
-//! DiffusionNER against the authors' program, from their parameter names on.
+//! DiffusionNER against the authors' code, from their parameter names on.
 
 use std::path::Path;
 
@@ -446,7 +446,7 @@ fn own_inputs(names: &Names<'_>, stem: &str) -> Vec<f32> {
         .collect()
 }
 
-/// The noise that the authors' program drew before the first step and then in each step.
+/// The noise that the authors' code drew before the first step and then in each step.
 struct Recorded {
     lists: Vec<Vec<Pair>>,
     batch: usize,

@@ -1,4 +1,4 @@
-//! Locate and Label against the authors' program, from their parameter names on.
+//! Locate and Label against the authors' code, from their parameter names on.
 
 use std::path::Path;
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::VARIABLE;
-use crate::data::{Format, Options};
+use crate::data::{Format, ReadOptions};
 use crate::error::{Error, Result};
 
 /// The description of a dataset, read from `dataset.toml`.
@@ -33,7 +33,7 @@ pub struct DatasetInfo {
     pub format: Option<Format>,
     /// Options for reading the files.
     #[serde(default)]
-    pub options: Options,
+    pub options: ReadOptions,
     /// Splits by name: train, dev and test.
     pub splits: BTreeMap<String, SplitInfo>,
     /// Counts in papers, where they differ from the files.
@@ -199,7 +199,7 @@ impl DatasetInfo {
             licence: "unknown".into(),
             redistributable: false,
             format: None,
-            options: Options::default(),
+            options: ReadOptions::default(),
             splits,
             papers: Vec::new(),
             notes: None,

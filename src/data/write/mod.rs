@@ -254,12 +254,12 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    use crate::data::{Options, Severity, scan};
+    use crate::data::{ReadOptions, Severity, scan};
     use crate::text::Entity;
     use proptest::prelude::*;
     use strum::IntoEnumIterator;
 
-    fn read_back(written: &[u8], options: &Options) -> Vec<Sentence> {
+    fn read_back(written: &[u8], options: &ReadOptions) -> Vec<Sentence> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         std::fs::write(&path, written).unwrap();
@@ -330,10 +330,10 @@ mod tests {
             })
     }
 
-    fn options(format: Format) -> Options {
-        Options {
+    fn options(format: Format) -> ReadOptions {
+        ReadOptions {
             strip_digit: Some(false),
-            ..Options::of(format)
+            ..ReadOptions::of(format)
         }
     }
 

@@ -104,7 +104,7 @@ impl Transformer {
         PieceStates::new(states, &rows.lengths, starts(&lengths), prompts)
     }
 
-    /// Runs all layers; the mean of the outputs of the last `average`.
+    /// Runs all layers and returns the mean output of the last `average`.
     fn run_layers<const D: usize>(
         &self,
         mut states: Tensor<D>,

@@ -1,10 +1,10 @@
-//! The output of a transformer, with the way from pieces to rows of the tensor.
+//! The output of a transformer, with the mapping from pieces to rows of the tensor.
 
 use burn::tensor::Tensor;
 
 use crate::encoder::batching::starts;
 
-/// Hidden states of the pieces of a batch, packed or padded. Callers name a piece by its index among the packed pieces or
+/// Hidden states of the pieces of a batch, packed or padded. Callers identify a piece by its index among the packed pieces or
 /// by row and column, and get the row of the tensor.
 #[derive(Debug, Clone)]
 pub struct PieceStates {

@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rayon::prelude::*;
 
-use super::Options;
+use super::AnalysisOptions;
 use crate::eval::Counts;
 
 /// A 95 % confidence interval: the middle 95 % of the values from the resamples.
@@ -19,10 +19,10 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// Difference in F1 between a model and the standard.
+/// Difference in F1 between a model and the baseline.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct F1Difference {
-    /// F1 of the model minus F1 of the standard, on all sentences without resampling.
+    /// F1 of the model minus F1 of the baseline, on all sentences without resampling.
     pub value: f64,
     /// 95 % confidence interval of the difference.
     pub interval: Interval,
@@ -36,15 +36,15 @@ pub struct F1Difference {
 pub struct Significance {
     /// 95 % confidence interval of F1.
     pub f1: Interval,
-    /// Difference to the standard; `None` for the standard itself.
+    /// Difference to the baseline; `None` for the baseline itself.
     pub difference: Option<F1Difference>,
 }
 
 /// Runs the bootstrap on `counts[model][sentence]`; returns one result per model.
 pub(super) fn bootstrap(
     counts: &[Vec<Counts>],
-    standard: usize,
-    options: Options,
+    baseline: usize,
+    options: AnalysisOptions,
 ) -> Vec<Significance> {
     // [resample][model]
     let samples: Vec<Vec<f64>> = (0..options.resamples as u64)
@@ -54,7 +54,7 @@ pub(super) fn bootstrap(
     (0..counts.len())
         .map(|model| {
             let difference =
-                (model != standard).then(|| compare(counts, &samples, model, standard));
+                (model != baseline).then(|| compare(counts, &samples, model, baseline));
             Significance {
                 f1: interval(samples.iter().map(|sample| sample[model]).collect()),
                 difference,
@@ -83,18 +83,18 @@ fn compare(
     counts: &[Vec<Counts>],
     samples: &[Vec<f64>],
     model: usize,
-    standard: usize,
+    baseline: usize,
 ) -> F1Difference {
     let f1 = |model: usize| counts[model].iter().copied().sum::<Counts>().f1();
     let differences: Vec<f64> = samples
         .iter()
-        .map(|sample| sample[model] - sample[standard])
+        .map(|sample| sample[model] - sample[baseline])
         .collect();
     let share = |count: usize| (count + 1) as f64 / (differences.len() + 1) as f64;
     let below = share(differences.iter().filter(|value| **value <= 0.0).count());
     let above = share(differences.iter().filter(|value| **value >= 0.0).count());
     F1Difference {
-        value: f1(model) - f1(standard),
+        value: f1(model) - f1(baseline),
         p: (2.0 * below.min(above)).min(1.0),
         interval: interval(differences),
     }
@@ -134,8 +134,8 @@ mod tests {
         }
     }
 
-    fn options(seed: u64) -> Options {
-        Options {
+    fn options(seed: u64) -> AnalysisOptions {
+        AnalysisOptions {
             worst: 0,
             resamples: 999,
             seed,
@@ -157,7 +157,7 @@ mod tests {
         let model: Vec<Counts> = (0..20).map(|index| counts(index % 5)).collect();
         let results = bootstrap(&[model.clone(), model], 0, options(1));
         assert_eq!(results[0].difference, None);
-        let difference = results[1].difference.expect("not the standard");
+        let difference = results[1].difference.expect("not the baseline");
         assert_eq!((difference.value, difference.p), (0.0, 1.0));
         assert_eq!(
             difference.interval,
@@ -175,7 +175,7 @@ mod tests {
     fn a_model_better_on_every_sentence_has_the_smallest_p_value() {
         // Every sentence has 3 of 4 correct against 2 of 4, so every resample differs by exactly 0.25.
         let results = bootstrap(&[vec![counts(2); 10], vec![counts(3); 10]], 0, options(1));
-        let difference = results[1].difference.expect("not the standard");
+        let difference = results[1].difference.expect("not the baseline");
         assert_eq!(difference.value, 0.25);
         assert_eq!(
             difference.interval,
@@ -185,9 +185,9 @@ mod tests {
             }
         );
         assert_eq!(difference.p, 2.0 / 1000.0);
-        // With the other model as the standard only the sign changes.
+        // With the other model as the baseline only the sign changes.
         let results = bootstrap(&[vec![counts(2); 10], vec![counts(3); 10]], 1, options(1));
-        let difference = results[0].difference.expect("not the standard");
+        let difference = results[0].difference.expect("not the baseline");
         assert_eq!((difference.value, difference.p), (-0.25, 0.002));
     }
 

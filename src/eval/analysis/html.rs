@@ -47,7 +47,7 @@ impl Analysis {
             header {
                 h1 dir="auto" { (title) }
                 p { (self.summary()) }
-                p { "Differences are to the standard, " bdi { (self.standard().name) } "." }
+                p { "Differences are to the baseline, " bdi { (self.baseline().name) } "." }
             }
             nav aria-label="Contents" {
                 ul {
@@ -268,7 +268,7 @@ fn replace_control_characters(html: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::tests::example;
-    use super::super::{Analysis, Options};
+    use super::super::{Analysis, AnalysisOptions};
     use crate::text::{Entity, Mention, Sentence};
 
     /// Fails unless every element is closed in the right order; our pages quote all attributes.
@@ -336,8 +336,8 @@ mod tests {
         ]];
         let gold = [sentence];
         let models = vec![(evil.to_owned(), found), ("b".to_owned(), vec![Vec::new()])];
-        let analysis = Analysis::new(&gold, &gold, models, None, Options::default());
-        let html = analysis.expect("sound input").to_html();
+        let analysis = Analysis::new(&gold, &gold, models, None, AnalysisOptions::default());
+        let html = analysis.expect("valid input").to_html();
         assert_well_formed(&html);
         assert!(!html.contains("<script") && !html.contains("<!--"));
         assert!(html.contains("&lt;/td&gt;&lt;script&gt;"));
@@ -348,8 +348,8 @@ mod tests {
     fn one_model_without_mistakes_gives_a_short_page() {
         let gold = [Sentence::from_words(["a"])];
         let models = vec![("one".to_owned(), vec![Vec::new()])];
-        let analysis = Analysis::new(&[], &gold, models, None, Options::default());
-        let analysis = analysis.expect("sound input");
+        let analysis = Analysis::new(&[], &gold, models, None, AnalysisOptions::default());
+        let analysis = analysis.expect("valid input");
         let html = analysis.to_html();
         assert_well_formed(&html);
         assert!(!html.contains("Worst sentences") && !html.contains("Flat and nested"));

@@ -18,7 +18,7 @@ impl Analysis {
             .map(|worst| self.sentence(worst))
             .collect();
         json!({
-            "standard": self.standard().name,
+            "baseline": self.baseline().name,
             "sentences": self.sentences,
             "training_sentences": self.training_sentences,
             "words": self.words,
@@ -32,10 +32,10 @@ impl Analysis {
     }
 
     fn model(&self, model: &ModelResults) -> Value {
-        let standard = self.standard();
+        let baseline = self.baseline();
         let lengths: Map<String, Value> = (0..LENGTH_GROUPS.len())
             .map(|group| {
-                let scores = scores(model.lengths[group], standard.lengths[group]);
+                let scores = scores(model.lengths[group], baseline.lengths[group]);
                 (LENGTH_GROUPS[group].to_owned(), scores)
             })
             .collect();
@@ -45,7 +45,7 @@ impl Analysis {
             .map(|(index, attribute)| {
                 let buckets = BUCKETS.iter().enumerate().map(|(bucket, name)| {
                     let counts = model.buckets[index][bucket];
-                    let mut value = scores(counts, standard.buckets[index][bucket]);
+                    let mut value = scores(counts, baseline.buckets[index][bucket]);
                     value["values"] = attribute.ranges()[bucket].into();
                     ((*name).to_owned(), value)
                 });
@@ -72,7 +72,7 @@ impl Analysis {
             "difference": significance.difference.map(difference),
             "lengths": lengths,
             "attributes": attributes,
-            "errors": errors(&model.errors, &standard.errors),
+            "errors": errors(&model.errors, &baseline.errors),
             "confusion": confusion,
         })
     }
@@ -94,18 +94,18 @@ impl Analysis {
     }
 }
 
-fn scores(model: impl Into<Scores>, standard: impl Into<Scores>) -> Value {
+fn scores(model: impl Into<Scores>, baseline: impl Into<Scores>) -> Value {
     let scores: Scores = model.into();
     json!({
         "precision": scores.precision,
         "recall": scores.recall,
         "f1": scores.f1,
         "support": scores.support,
-        "difference": scores.f1_difference(&standard.into()),
+        "difference": scores.f1_difference(&baseline.into()),
     })
 }
 
-fn errors(errors: &ErrorCounts, standard: &ErrorCounts) -> Value {
+fn errors(errors: &ErrorCounts, baseline: &ErrorCounts) -> Value {
     let mut value = json!({
         "false_positives": errors.false_positives,
         "false_negatives": errors.false_negatives,
@@ -115,7 +115,7 @@ fn errors(errors: &ErrorCounts, standard: &ErrorCounts) -> Value {
         value[*kind] = json!({
             "count": count,
             "rate": errors.rate(count),
-            "difference": errors.rate(count) - standard.rate(standard.kinds()[index]),
+            "difference": errors.rate(count) - baseline.rate(baseline.kinds()[index]),
         });
     }
     value

@@ -1,6 +1,6 @@
 //! Comparison of models: scores by attributes of the entities, kinds of errors, significance and the worst sentences.
 //!
-//! One model is the standard (the baseline), and every other model is also shown by its difference to it. Gold entities
+//! One model is the baseline, and every other model is also shown by its difference to it. Gold entities
 //! may nest. Gold entities that no span of words equals count as missed wherever all entities are counted (scores,
 //! types, errors, confusion, significance); buckets, lengths and nesting leave them out, as [`Report`] does.
 
@@ -29,7 +29,7 @@ use model_counts::ModelCounts;
 
 /// Settings of the bootstrap and of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Options {
+pub struct AnalysisOptions {
     /// Number of bootstrap resamples; at least one.
     pub resamples: usize,
     /// Random seed of the bootstrap; equal seeds give equal intervals.
@@ -38,7 +38,7 @@ pub struct Options {
     pub worst: usize,
 }
 
-impl Default for Options {
+impl Default for AnalysisOptions {
     fn default() -> Self {
         Self {
             resamples: 1000,
@@ -54,7 +54,7 @@ pub struct Analysis {
     /// Results of each model, in the order given.
     pub models: Vec<ModelResults>,
     /// Index of the model that the others are compared with.
-    pub standard: usize,
+    pub baseline: usize,
     /// Number of training sentences.
     pub training_sentences: usize,
     /// Number of gold sentences.
@@ -66,7 +66,7 @@ pub struct Analysis {
     /// The sentences with the most mistakes, worst first.
     pub worst: Vec<WorstSentence>,
     /// The settings.
-    pub options: Options,
+    pub options: AnalysisOptions,
 }
 
 /// Results of one model.
@@ -85,31 +85,31 @@ pub struct ModelResults {
     pub errors: ErrorCounts,
     /// Confusion matrix of the labels.
     pub confusion: ConfusionMatrix,
-    /// Confidence intervals and the difference to the standard.
+    /// Confidence intervals and the difference to the baseline.
     pub significance: Significance,
 }
 
 impl Analysis {
     /// Analyses the predictions of each model, given as its name and one list of mentions per gold sentence.
-    /// `standard` is the name of the model to compare with; `None` takes the first.
+    /// `baseline` is the name of the model to compare with; `None` takes the first.
     pub fn new(
         train: &[Sentence],
         gold: &[Sentence],
         models: Vec<(String, Vec<Vec<Mention>>)>,
-        standard: Option<&str>,
-        options: Options,
+        baseline: Option<&str>,
+        options: AnalysisOptions,
     ) -> Result<Self> {
         check(gold, &models, options)?;
-        let standard = find_standard(&models, standard)?;
+        let baseline = find_baseline(&models, baseline)?;
         let training = TrainingData::of(train);
         let (counts, per_sentence): (Vec<ModelCounts>, Vec<Vec<Counts>>) = models
             .iter()
             .map(|(_, predictions)| ModelCounts::count(gold, predictions, &training))
             .unzip();
-        let significance = bootstrap::bootstrap(&per_sentence, standard, options);
+        let significance = bootstrap::bootstrap(&per_sentence, baseline, options);
         let words = gold.iter().flat_map(|sentence| &sentence.words);
         Ok(Self {
-            standard,
+            baseline,
             training_sentences: train.len(),
             sentences: gold.len(),
             words: words.clone().count() as u64,
@@ -133,15 +133,15 @@ impl Analysis {
     }
 
     /// The model that the others are compared with.
-    pub fn standard(&self) -> &ModelResults {
-        &self.models[self.standard]
+    pub fn baseline(&self) -> &ModelResults {
+        &self.models[self.baseline]
     }
 }
 
 fn check(
     gold: &[Sentence],
     models: &[(String, Vec<Vec<Mention>>)],
-    options: Options,
+    options: AnalysisOptions,
 ) -> Result<()> {
     let problem = |problem: String| Err(Error::Config(problem));
     if gold.is_empty() {
@@ -192,20 +192,20 @@ fn check_predictions(name: &str, gold: &[Sentence], predictions: &[Vec<Mention>]
     Ok(())
 }
 
-fn find_standard(models: &[(String, Vec<Vec<Mention>>)], standard: Option<&str>) -> Result<usize> {
-    let Some(standard) = standard else {
+fn find_baseline(models: &[(String, Vec<Vec<Mention>>)], baseline: Option<&str>) -> Result<usize> {
+    let Some(baseline) = baseline else {
         return Ok(0);
     };
     let names: Vec<&str> = models.iter().map(|(name, _)| name.as_str()).collect();
     names
         .iter()
-        .position(|name| *name == standard)
+        .position(|name| *name == baseline)
         .ok_or_else(|| {
-            let hint = match nearest(standard, names.iter().copied()) {
+            let hint = match nearest(baseline, names.iter().copied()) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("the models are {}", names.join(", ")),
             };
-            Error::Config(format!("no model is named `{standard}`; {hint}"))
+            Error::Config(format!("no model is named `{baseline}`; {hint}"))
         })
 }
 
@@ -273,7 +273,14 @@ pub(super) mod tests {
     }
 
     pub(in crate::eval::analysis) fn example() -> Analysis {
-        Analysis::new(&train(), &gold(), models(), None, Options::default()).expect("sound input")
+        Analysis::new(
+            &train(),
+            &gold(),
+            models(),
+            None,
+            AnalysisOptions::default(),
+        )
+        .expect("valid input")
     }
 
     fn group(found: u64, gold: u64, correct: u64, predicted: u64) -> GroupCounts {
@@ -353,7 +360,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn differences_are_relative_to_the_standard() {
+    fn differences_are_relative_to_the_baseline() {
         let analysis = example();
         assert!(analysis.models[0].significance.difference.is_none());
         let difference = analysis.models[1]
@@ -361,9 +368,15 @@ pub(super) mod tests {
             .difference
             .expect("compared");
         assert_eq!(difference.value, 2.0 / 7.0 - 8.0 / 9.0);
-        let other = Analysis::new(&train(), &gold(), models(), Some("bad"), Options::default());
-        let other = other.expect("sound input");
-        assert_eq!(other.standard().name, "bad");
+        let other = Analysis::new(
+            &train(),
+            &gold(),
+            models(),
+            Some("bad"),
+            AnalysisOptions::default(),
+        );
+        let other = other.expect("valid input");
+        assert_eq!(other.baseline().name, "bad");
         let reversed = other.models[0].significance.difference.expect("compared");
         assert_eq!(reversed.value, -difference.value);
         assert_eq!(reversed.p, difference.p);
@@ -377,8 +390,8 @@ pub(super) mod tests {
             end: 4,
             label: "PER".to_owned(),
         });
-        let analysis = Analysis::new(&train(), &gold, models(), None, Options::default());
-        let analysis = analysis.expect("sound input");
+        let analysis = Analysis::new(&train(), &gold, models(), None, AnalysisOptions::default());
+        let analysis = analysis.expect("valid input");
         let bad = &analysis.models[1];
         assert_eq!(bad.report.overall.gold, 5);
         assert_eq!(bad.errors.kinds(), [1, 1, 0, 2]);
@@ -394,11 +407,11 @@ pub(super) mod tests {
 
     #[test]
     fn invalid_input_is_explained() {
-        let error = |models, standard, options| {
-            let analysis = Analysis::new(&train(), &gold(), models, standard, options);
+        let error = |models, baseline, options| {
+            let analysis = Analysis::new(&train(), &gold(), models, baseline, options);
             analysis.expect_err("bad input").to_string()
         };
-        let usual = Options::default();
+        let usual = AnalysisOptions::default();
         let message = error(models(), Some("goood"), usual);
         assert!(message.contains("did you mean `good`?"), "{message}");
         let message = error(models(), Some("something else"), usual);
@@ -418,7 +431,7 @@ pub(super) mod tests {
         let message = error(outside, None, usual);
         assert!(message.contains("words 1..3 of sentence 2"), "{message}");
         assert!(error(Vec::new(), None, usual).contains("no models"));
-        let none = Options {
+        let none = AnalysisOptions {
             resamples: 0,
             ..usual
         };
@@ -429,7 +442,7 @@ pub(super) mod tests {
     #[test]
     fn json_has_the_same_content_as_the_page() {
         let json = example().to_json();
-        assert_eq!(json["standard"], "good");
+        assert_eq!(json["baseline"], "good");
         let bad = &json["models"][1];
         assert_eq!(bad["attributes"]["eCon"]["XL"]["f1"], 2.0 / 3.0);
         assert_eq!(

@@ -27,7 +27,7 @@ impl Analysis {
                     TableCell::new(format!("{:.3}", difference.p), CellKind::Number),
                 ]),
                 None => row.extend([
-                    TableCell::new("standard", CellKind::Remark),
+                    TableCell::new("baseline", CellKind::Remark),
                     TableCell::new(UNDEFINED, CellKind::Number),
                     TableCell::new(UNDEFINED, CellKind::Number),
                 ]),
@@ -37,7 +37,7 @@ impl Analysis {
         ReportTable {
             title: "All entities".to_owned(),
             caption: format!(
-                "Strict scores in percent: span and label must both be correct. Intervals contain 95 % of {} bootstrap resamples of the sentences; all models are scored on the same resamples. Difference: points of F1 to the standard. p: two-sided; a small value means that the difference is unlikely to be due to the choice of sentences.",
+                "Strict scores in percent: span and label must both be correct. Intervals contain 95 % of {} bootstrap resamples of the sentences; all models are scored on the same resamples. Difference: points of F1 to the baseline. p: two-sided; a small value means that the difference is unlikely to be due to the choice of sentences.",
                 self.options.resamples
             ),
             header: strings(&[
@@ -68,21 +68,21 @@ impl Analysis {
                     cells.extend((0..BUCKETS.len()).map(cell));
                     cells
                 };
-                let standard = self.standard().buckets[index].map(Scores::from);
+                let baseline = self.baseline().buckets[index].map(Scores::from);
                 let mut rows = vec![
                     row("values", &|bucket| {
                         TableCell::new(attribute.ranges()[bucket], CellKind::Remark)
                     }),
                     row("gold entities", &|bucket| {
-                        TableCell::count(standard[bucket].support)
+                        TableCell::count(baseline[bucket].support)
                     }),
                 ];
                 for (number, model) in self.models.iter().enumerate() {
                     rows.push(row(&model.name, &|bucket| {
                         let scores = Scores::from(model.buckets[index][bucket]);
                         let score = TableCell::percent(scores.f1);
-                        match scores.f1_difference(&standard[bucket]) {
-                            Some(difference) if number != self.standard => TableCell {
+                        match scores.f1_difference(&baseline[bucket]) {
+                            Some(difference) if number != self.baseline => TableCell {
                                 detail: Some(score.text),
                                 ..TableCell::difference(Some(difference), true)
                             },
@@ -100,7 +100,7 @@ impl Analysis {
         ReportTable {
             title: "By attribute".to_owned(),
             caption: format!(
-                "F1 in percent of the entities in each bucket and, for all models but the standard, the difference to it in points: {LEGEND} Recall sorts gold entities into buckets, precision sorts predicted ones. Label consistency: share of the training entities with the same words that have the same label; 0 when unseen. Entity density: entities per word of the sentence. With few gold entities a difference is uncertain."
+                "F1 in percent of the entities in each bucket and, for all models but the baseline, the difference to it in points: {LEGEND} Recall sorts gold entities into buckets, precision sorts predicted ones. Label consistency: share of the training entities with the same words that have the same label; 0 when unseen. Entity density: entities per word of the sentence. With few gold entities a difference is uncertain."
             ),
             header,
             groups: groups.collect(),
@@ -109,19 +109,19 @@ impl Analysis {
 
     /// Numbers and rates of errors by kind.
     pub(super) fn error_table(&self) -> ReportTable {
-        let standard = &self.standard().errors;
+        let baseline = &self.baseline().errors;
         let groups = ErrorCounts::KINDS.iter().enumerate().map(|(kind, name)| {
             let rows = self.models.iter().enumerate().map(|(number, model)| {
                 let errors = &model.errors;
                 let rate = errors.rate(errors.kinds()[kind]);
-                let difference = rate - standard.rate(standard.kinds()[kind]);
+                let difference = rate - baseline.rate(baseline.kinds()[kind]);
                 vec![
                     TableCell::name(&model.name),
                     TableCell::count(errors.kinds()[kind]),
                     TableCell::count(errors.total()),
                     TableCell::percent(Some(rate)),
-                    if number == self.standard {
-                        TableCell::new("standard", CellKind::Remark)
+                    if number == self.baseline {
+                        TableCell::new("baseline", CellKind::Remark)
                     } else {
                         TableCell::lower_is_better(Some(difference))
                     },
@@ -134,7 +134,7 @@ impl Analysis {
         });
         ReportTable {
             title: "Kinds of errors".to_owned(),
-            caption: "Boundary: a wrong prediction overlaps an entity the model did not find, but has another span. Type: the span of an entity that was not found, with another label. Spurious: any other wrong prediction. Missed: an entity that no wrong prediction overlaps. Rate: count in percent of all wrong predictions and entities not found (FP + FN). Difference: points of the rate to the standard; ▼ less and blue mean a smaller share, ▲ more and orange a larger one. A model with fewer errors can have a larger share of one kind, so compare the counts too.".to_owned(),
+            caption: "Boundary: a wrong prediction overlaps an entity the model did not find, but has another span. Type: the span of an entity that was not found, with another label. Spurious: any other wrong prediction. Missed: an entity that no wrong prediction overlaps. Rate: count in percent of all wrong predictions and entities not found (FP + FN). Difference: points of the rate to the baseline; ▼ less and blue mean a smaller share, ▲ more and orange a larger one. A model with fewer errors can have a larger share of one kind, so compare the counts too.".to_owned(),
             header: strings(&["kind", "model", "count", "FP + FN", "rate", "difference"]),
             groups: groups.collect(),
         }
@@ -239,7 +239,7 @@ impl Analysis {
     }
 
     fn score_group(&self, name: String, scores: impl Fn(&ModelResults) -> Scores) -> RowGroup {
-        let standard = scores(self.standard());
+        let baseline = scores(self.baseline());
         let rows = self.models.iter().enumerate().map(|(number, model)| {
             let scores = scores(model);
             vec![
@@ -247,10 +247,10 @@ impl Analysis {
                 TableCell::percent(scores.precision),
                 TableCell::percent(scores.recall),
                 TableCell::percent(scores.f1),
-                if number == self.standard {
-                    TableCell::new("standard", CellKind::Remark)
+                if number == self.baseline {
+                    TableCell::new("baseline", CellKind::Remark)
                 } else {
-                    TableCell::difference(scores.f1_difference(&standard), true)
+                    TableCell::difference(scores.f1_difference(&baseline), true)
                 },
                 TableCell::count(scores.support),
             ]
@@ -271,7 +271,7 @@ impl Analysis {
         ReportTable {
             title: title.to_owned(),
             caption: format!(
-                "{caption} Scores in percent, the difference in points of F1 to the standard: {LEGEND} Support: gold entities."
+                "{caption} Scores in percent, the difference in points of F1 to the baseline: {LEGEND} Support: gold entities."
             ),
             header: strings(&[first, "model", "P", "R", "F1", "difference", "support"]),
             groups,

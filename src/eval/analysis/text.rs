@@ -29,7 +29,7 @@ impl fmt::Display for Analysis {
 impl Analysis {
     /// The size of the data, in a sentence or two.
     pub(super) fn summary(&self) -> String {
-        let report = &self.standard().report;
+        let report = &self.baseline().report;
         let mut summary = format!(
             "{} gold sentences with {} words and {} entities; {} training sentences. {:.2} % of the gold words do not occur in the training sentences.",
             self.sentences,
@@ -74,7 +74,7 @@ mod tests {
         let expected = "\
 kind      model  count  FP + FN    rate      difference
 -------------------------------------------------------
-boundary  good       0        1    0.00        standard
+boundary  good       0        1    0.00        baseline
           bad        1        5   20.00   +20.00 ▲ more
 ";
         assert!(text.contains(expected), "{text}");

@@ -1,4 +1,4 @@
-//! Settings of BOPN, with one preset for the paper and one for the authors' program.
+//! Settings of BOPN, with one preset for the paper and one for the authors' code.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,13 +25,13 @@ pub enum Mode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Labelling {
-    /// Every span with both boundaries within reach of those of its nearest entity.
+    /// Every span with both boundaries within S words of those of its nearest entity.
     Nearest,
     /// Only spans that share the other boundary with the entity.
     Shared,
 }
 
-/// How mentions are read from the grid of labels.
+/// How mentions are decoded from the grid of labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Decoding {
@@ -45,7 +45,7 @@ pub enum Decoding {
     Votes,
 }
 
-/// All settings of BOPN. Where the paper and the authors' program differ, `preset` selects the defaults.
+/// All settings of BOPN. Where the paper and the authors' code differ, `preset` selects the defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -85,7 +85,7 @@ pub struct Config {
     pub convolution_dropout: f64,
     /// Add the input scores to the output of the convolutions.
     pub residual: bool,
-    /// Zero the cells past the end of a sentence before each convolution; off only to compare with the authors' program.
+    /// Zero the cells past the end of a sentence before each convolution; off only to compare with the authors' code.
     pub mask_convolution: bool,
     /// Which spans near an entity get an offset label.
     pub labels: Labelling,
@@ -93,7 +93,7 @@ pub struct Config {
     pub mirror: bool,
     /// Label smoothing.
     pub smoothing: f64,
-    /// How mentions are read from the grid of labels.
+    /// How mentions are decoded from the grid of labels.
     #[schemars(extend("inference" = true))]
     pub decode: Decoding,
 }

@@ -211,7 +211,7 @@ fn all_targets(length: i32, cells: &[GridCell]) -> Vec<(TypedSpan, f32)> {
         .collect()
 }
 
-/// The spans that at least S start offsets or at least S end offsets point to, as in the authors' program. The two
+/// The spans that at least S start offsets or at least S end offsets point to, as in the authors' code. The two
 /// numbers are not added.
 fn votes(scheme: &OffsetScheme, length: i32, cells: &[GridCell]) -> Vec<(TypedSpan, f32)> {
     let mut ballots: BTreeMap<(bool, TypedSpan), Vec<f32>> = BTreeMap::new();
@@ -224,7 +224,7 @@ fn votes(scheme: &OffsetScheme, length: i32, cells: &[GridCell]) -> Vec<(TypedSp
     }
     ballots
         .into_iter()
-        .filter(|(_, votes)| votes.len() >= scheme.reach as usize)
+        .filter(|(_, votes)| votes.len() >= scheme.max_offset as usize)
         .flat_map(|((_, found), votes)| votes.into_iter().map(move |vote| (found, vote)))
         .collect()
 }
@@ -250,7 +250,7 @@ fn rules(
         .collect()
 }
 
-/// Rule 1: an offset is ignored if both boundaries of a centre are within reach of the cell's. It either points to that
+/// Rule 1: an offset is ignored if both boundaries of a centre are within S words of the cell's. It either points to that
 /// centre or contradicts it; in neither case does it point to a new entity.
 fn has_centre_near(
     scheme: &OffsetScheme,
@@ -258,8 +258,8 @@ fn has_centre_near(
     centres: &BTreeMap<TypedSpan, f32>,
 ) -> bool {
     let [start, end] = cell.span;
-    (-scheme.reach..=scheme.reach).any(|rows| {
-        (-scheme.reach..=scheme.reach).any(|columns| {
+    (-scheme.max_offset..=scheme.max_offset).any(|rows| {
+        (-scheme.max_offset..=scheme.max_offset).any(|columns| {
             let centre = [start - rows, end - columns];
             centres.contains_key(&(cell.label, centre))
         })
@@ -289,7 +289,7 @@ fn has_agreeing_neighbour(
     };
     let neighbours: Vec<(TypedSpan, Offset)> = [step(-1), step(1)]
         .into_iter()
-        .filter(|offset| offset.abs() <= scheme.reach)
+        .filter(|offset| offset.abs() <= scheme.max_offset)
         .map(|offset| match cell.offset {
             Offset::Start(_) => ([start + offset, end], Offset::Start(offset)),
             _ => ([start, end + offset], Offset::End(offset)),

@@ -11,7 +11,7 @@
 //! * (4, 5) Q_l = GELU(conv_l(C)) with dilation l = 1, 2, 3 over (m, i, j); scores = linear(Q₁ ⊕ Q₂ ⊕ Q₃).
 //! * (6, 7) softmax over the offset labels, cross-entropy, mean over all cells.
 //!
-//! The authors' program differs from the paper in most of these; the preset `released` follows the program, setting by
+//! The authors' code differs from the paper in most of these; the preset `released` follows the program, setting by
 //! setting (see [`Config`]). One difference is never followed: convolutions of the program read the padding of a batch, so
 //! that the result of a sentence depends on the others. Here padding is set to zero before each convolution.
 //!

@@ -36,7 +36,7 @@ pub struct Bopn {
     pub distance: Option<Embedding>,
     /// Biaffine scorer of types and spans.
     pub biaffine: Biaffine,
-    /// The second score of the released program.
+    /// The second score of the released code.
     pub type_norm: Option<TypeNorm>,
     /// Convolutions over types, starts and ends.
     pub convolutions: Option<Convolutions>,
@@ -57,7 +57,7 @@ pub struct Bopn {
     pub(super) labels: Labels,
 }
 
-/// The second score of the released program, from the type normalised conditionally on the span.
+/// The second score of the released code, from the type normalised conditionally on the span.
 #[derive(Module, Debug)]
 pub struct TypeNorm {
     /// Normalises the type's vector conditionally on the span's.

@@ -6,7 +6,7 @@ use crate::text::{Labels, Sentence};
 /// The label of a cell: its offset from the nearest entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offset {
-    /// Out of range: no entity is within reach.
+    /// Out of range: no entity is within S words.
     Out,
     /// The cell starts this many words after the entity; their ends are the same.
     Start(i32),
@@ -32,16 +32,20 @@ impl Offset {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OffsetScheme {
     /// Largest offset S.
-    pub reach: i32,
+    pub max_offset: i32,
     start: bool,
     end: bool,
 }
 
 impl OffsetScheme {
-    /// The labels for offsets up to `reach` at the boundaries selected by `mode`.
-    pub fn new(reach: usize, mode: Mode) -> Self {
+    /// The labels for offsets up to `max_offset` at the boundaries selected by `mode`.
+    pub fn new(max_offset: usize, mode: Mode) -> Self {
         Self {
-            reach: if mode == Mode::None { 0 } else { reach as i32 },
+            max_offset: if mode == Mode::None {
+                0
+            } else {
+                max_offset as i32
+            },
             start: matches!(mode, Mode::Both | Mode::Start),
             end: matches!(mode, Mode::Both | Mode::End),
         }
@@ -59,7 +63,7 @@ impl OffsetScheme {
 
     /// Number of labels: 4S + 2, 2S + 2 or 2.
     pub fn len(&self) -> usize {
-        (2 * self.reach * self.kinds() + 2) as usize
+        (2 * self.max_offset * self.kinds() + 2) as usize
     }
 
     /// Always false: there is always a centre.
@@ -70,15 +74,15 @@ impl OffsetScheme {
     /// The index of a label; `None` if the scheme has no such label.
     pub fn id(&self, offset: Offset) -> Option<usize> {
         let index = |offset: i32, kind: i32| {
-            let before = (offset + self.reach) * self.kinds();
+            let before = (offset + self.max_offset) * self.kinds();
             // The centre is one label, however many boundaries have offsets.
             let centre = if offset > 0 { 1 - self.kinds() } else { 0 };
             (1 + before + centre + kind) as usize
         };
-        let within = |offset: i32| offset != 0 && offset.abs() <= self.reach;
+        let within = |offset: i32| offset != 0 && offset.abs() <= self.max_offset;
         match offset {
             Offset::Out => Some(0),
-            Offset::Centre => Some((1 + self.reach * self.kinds()) as usize),
+            Offset::Centre => Some((1 + self.max_offset * self.kinds()) as usize),
             Offset::Start(offset) => (self.start && within(offset)).then(|| index(offset, 0)),
             Offset::End(offset) => {
                 (self.end && within(offset)).then(|| index(offset, i32::from(self.start)))
@@ -89,7 +93,8 @@ impl OffsetScheme {
     /// All labels in order.
     pub fn list(&self) -> Vec<Offset> {
         let mut list = vec![Offset::Out; self.len()];
-        let offsets = (-self.reach..=self.reach).flat_map(|k| [Offset::Start(k), Offset::End(k)]);
+        let offsets =
+            (-self.max_offset..=self.max_offset).flat_map(|k| [Offset::Start(k), Offset::End(k)]);
         for offset in offsets.chain([Offset::Centre]) {
             if let Some(id) = self.id(offset) {
                 list[id] = offset;
@@ -98,10 +103,10 @@ impl OffsetScheme {
         list
     }
 
-    /// The label of a span relative to an entity, ends inclusive; `None` if the entity is out of reach.
+    /// The label of a span relative to an entity, ends inclusive; `None` if the entity is more than S words away.
     pub fn label(&self, labelling: Labelling, span: [i32; 2], entity: [i32; 2]) -> Option<Offset> {
         let [start, end] = [span[0] - entity[0], span[1] - entity[1]];
-        let far = start.abs().max(end.abs()) > self.reach;
+        let far = start.abs().max(end.abs()) > self.max_offset;
         let label = match (start, end) {
             (0, 0) => return Some(Offset::Centre),
             _ if far => return None,
@@ -142,7 +147,7 @@ impl Gold {
                 }
             }
             for (label, entities) in entities.iter_mut().enumerate() {
-                // Row-major, as the authors' program lists its centres.
+                // Row-major, as the authors' code lists its centres.
                 entities.sort_unstable();
                 entities.dedup();
                 let at = (index * labels.len() + label) * plane;
@@ -205,10 +210,10 @@ fn labelled_spans(
     labelling: Labelling,
     [start, end]: [i32; 2],
 ) -> Vec<([i32; 2], Offset, i32)> {
-    let reach = scheme.reach;
+    let most = scheme.max_offset;
     let mut spans = Vec::new();
-    for rows in -reach..=reach {
-        for columns in -reach..=reach {
+    for rows in -most..=most {
+        for columns in -most..=most {
             let span = [start + rows, end + columns];
             if let Some(offset) = scheme.label(labelling, span, [start, end]) {
                 // Of two equally near entities, the one that shares a boundary is the one that the label points to.

@@ -1,4 +1,4 @@
-//! Settings of DiffusionNER, with one preset for the paper and one for the authors' program.
+//! Settings of DiffusionNER, with one preset for the paper and one for the authors' code.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -91,7 +91,7 @@ pub enum AllowedOverlap {
     Flat,
 }
 
-/// All settings of DiffusionNER. Where the paper and the authors' program differ, `preset` selects the defaults.
+/// All settings of DiffusionNER. Where the paper and the authors' code differ, `preset` selects the defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {

@@ -6,7 +6,7 @@ use crate::heads::import::{Array, Arrays, Imported, problem};
 /// The prefix of the encoder's parameters.
 const ENCODER: &str = "bert.";
 
-/// The layers' names in the authors' program and here; `#` stands for an index. Weights of linear layers are transposed.
+/// The layers' names in the authors' code and here; `#` stands for an index. Weights of linear layers are transposed.
 /// The BiLSTM and the inputs of attention are rearranged and not listed.
 const LAYERS: &[(&str, &str)] = &[
     ("affine_start", "ends.start"),

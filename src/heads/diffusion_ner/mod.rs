@@ -13,7 +13,7 @@
 //! * Loss: predictions and gold entities are matched so that the sum of probabilities is highest (the Hungarian
 //!   algorithm), and the likelihood of the matched entities is maximised.
 //!
-//! The authors' program differs from the paper in most of these; the preset `released` follows the program, setting by
+//! The authors' code differs from the paper in most of these; the preset `released` follows the program, setting by
 //! setting (see [`Config`]). Where the paper has `−Σ log P` of a boundary, we use the likelihood over all words of the
 //! sentence, as the program does: the likelihood of the boundary word alone would be highest if every word was a
 //! boundary.

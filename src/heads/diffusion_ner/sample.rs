@@ -30,7 +30,7 @@ impl NoiseSource for SeededNoise {
     }
 }
 
-/// The course of denoising a batch.
+/// The denoising trajectory of a batch.
 #[derive(Debug, Clone)]
 pub struct Trajectory {
     /// The signals of the spans before each step, by step, sentence and span.

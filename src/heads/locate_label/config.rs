@@ -1,4 +1,4 @@
-//! Settings of Locate and Label, with one preset for the paper and one for the authors' program.
+//! Settings of Locate and Label, with one preset for the paper and one for the authors' code.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -62,7 +62,7 @@ pub enum ClassifierLoss {
 pub enum Weighting {
     /// Each with the loss of its own example, equations (12) and (16).
     Sample,
-    /// The mean weight with the sum over the batch, padding rows and illegal spans included.
+    /// The mean weight times the summed loss of the batch, padding rows and illegal spans included.
     Batch,
 }
 
@@ -104,13 +104,13 @@ pub enum Crossing {
 pub enum SoftNms {
     /// Algorithm 1: always continue with the best remaining proposal.
     Paper,
-    /// The authors' list, which is not always sorted again.
+    /// As in the authors' code, where the list is not always sorted again after a score changes.
     Released,
     /// Not at all.
     Off,
 }
 
-/// All settings of Locate and Label. Where the paper and the authors' program differ, `preset` selects the defaults.
+/// All settings of Locate and Label. Where the paper and the authors' code differ, `preset` selects the defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {

@@ -25,7 +25,7 @@ pub fn decode(head: &LocateLabel, states: &WordStates) -> Vec<Vec<Mention>> {
                         span: proposal.span,
                         label: head.labels.name(proposal.class - 1).to_string(),
                     },
-                    // In the released program, scores of repeated proposals can exceed 1.
+                    // In the released code, scores of repeated proposals can exceed 1.
                     score: proposal.score.min(1.0) as f32,
                 })
                 .collect();

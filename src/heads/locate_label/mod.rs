@@ -12,7 +12,7 @@
 //! * (12) focal loss of the filter; (14) smooth L1 of the offsets; (15) 1 − overlap; (16) cross-entropy of the classes.
 //! * (18) Soft-NMS: if two proposals overlap much, the lower score is reduced; proposals that stay above δ are mentions.
 //!
-//! The authors' program differs from the paper in most of these; the preset `released` follows the program, setting by
+//! The authors' code differs from the paper in most of these; the preset `released` follows the program, setting by
 //! setting (see [`Config`]). Word states come from the encoder; the paper's word vectors, parts of speech, characters and
 //! BiLSTM are [features](crate::encoder::features) that any head can use.
 //!

@@ -36,7 +36,7 @@ pub struct Example {
 pub struct Gold {
     /// Sentence by sentence, positive ones first.
     pub examples: Vec<Example>,
-    /// For each sentence, how many fewer examples it has than the sentence with most; the authors' program adds up as many
+    /// For each sentence, how many fewer examples it has than the sentence with most; the authors' code adds up as many
     /// empty rows.
     pub padding: Vec<usize>,
 }

@@ -17,7 +17,7 @@ pub enum Decoder {
     Crf,
 }
 
-/// How an I tag is read that continues no entity.
+/// How an I tag that continues no entity is interpreted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Combiner {
