@@ -28,10 +28,8 @@ thread_local! {
     static CATCHING: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Runs something that may panic and returns the panic as an error. Its message and location are logged (`-v`) instead
-/// of printed; panics of other threads are printed as usual.
-pub fn catch<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
-    // The hook is installed once and asks a counter of the panicking thread, so calls may overlap and nest.
+/// Installs the panic hook of [`catch`], once. It asks a counter of the panicking thread, so calls may overlap and nest.
+pub fn install_panic_hook() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let previous = take_hook();
@@ -43,6 +41,12 @@ pub fn catch<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
             }
         }));
     });
+}
+
+/// Runs something that may panic and returns the panic as an error. Its message and location are logged (`-v`) instead
+/// of printed; panics of other threads are printed as usual.
+pub fn catch<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
+    install_panic_hook();
     CATCHING.set(CATCHING.get() + 1);
     let result = catch_unwind(AssertUnwindSafe(work));
     CATCHING.set(CATCHING.get() - 1);

@@ -45,6 +45,8 @@ pub struct Entry {
     pub check: fn(&Recipe) -> Result<()>,
     /// Loads a finished model folder.
     pub load: Load,
+    /// Fails when settings cannot replace those of a trained model.
+    pub check_overrides: fn(&Path, &[Assignment]) -> Result<()>,
     /// Settings that suit a corpus better than the defaults.
     pub suggest: fn(&Stats) -> Vec<Suggestion>,
     /// Converts weights of the authors' code, held in memory as safetensors.
@@ -125,6 +127,7 @@ impl Entry {
             load: |folder, device, overrides| {
                 Ok(Box::new(folder::load::<H>(folder, device, overrides)?))
             },
+            check_overrides: folder::check_overrides::<H>,
             suggest: H::suggest,
             import: H::import,
             #[cfg(feature = "train")]

@@ -99,7 +99,7 @@ impl Evaluate {
         if self.json {
             let evidence = scored.iter().map(|(name, counts)| {
                 json!({
-                    "label": name,
+                    "evidence": name,
                     "precision": counts.precision(),
                     "recall": counts.recall(),
                     "f1": counts.f1(),

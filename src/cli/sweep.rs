@@ -77,10 +77,8 @@ impl Sweep<'_> {
         let scale = self.score_scale(key)?;
         let mut overrides = self.overrides.to_vec();
         if key != SCORE {
-            overrides.push(Assignment {
-                key: key.to_string(),
-                value: toml::Value::Float(0.0),
-            });
+            overrides.extend(self.selected_part(key)?);
+            overrides.push(assignment(key, toml::Value::Float(0.0)));
         }
         let tagger = registry::load(self.model, self.device, &overrides)?;
         data::link_context(sentences, tagger.context());
@@ -101,14 +99,11 @@ impl Sweep<'_> {
             .map(|sentence| sentence.misaligned.len() as u64);
         let all = threshold::sweep(pairs, unreachable.sum());
         let best = threshold::best(&all).context("there is nothing to sweep over")?;
-        // Scores are compared as f32; a value slightly below keeps the mention that has exactly this score.
+        // A mention must exceed the head's own threshold: a value slightly below keeps the one with exactly this score,
+        // even after rounding.
         let value = |at: &threshold::Threshold| {
-            let below = if key == SCORE {
-                at.score
-            } else {
-                at.score.next_down().max(0.0)
-            };
-            f64::from(below) * scale
+            let below = at.score.next_down().next_down().max(0.0);
+            f64::from(if key == SCORE { at.score } else { below }) * scale
         };
         if self.json {
             let row = |at: &threshold::Threshold| {
@@ -166,6 +161,16 @@ impl Sweep<'_> {
         }
     }
 
+    /// For a setting of a bundle's part: selects the mentions of that part.
+    fn selected_part(&self, key: &str) -> Result<Option<Assignment>> {
+        let (_, settings) = self.settings()?;
+        let part = key.split('.').nth(1).unwrap_or_default();
+        let output = settings.iter().find(|setting| setting.name == "output");
+        let is_part =
+            output.is_some_and(|output| output.kind.split(" | ").any(|name| name == part));
+        Ok(is_part.then(|| assignment("head.output", toml::Value::String(part.into()))))
+    }
+
     fn settings(&self) -> Result<(String, Vec<Setting>)> {
         let head = ModelConfig::read(&folder::folder_of(self.model))?.head;
         let settings = (registry::find(&head)?.settings)();
@@ -174,6 +179,7 @@ impl Sweep<'_> {
 
     fn product(&self, axes: &[(&str, Vec<&str>)], sentences: &mut [Sentence]) -> Result<()> {
         let combinations = combinations(axes);
+        self.check(axes, &combinations)?;
         let x_axis = match self.out {
             Some(_) => Some(x_axis(axes)?),
             None => None,
@@ -215,21 +221,30 @@ impl Sweep<'_> {
         Ok(())
     }
 
+    /// The settings of one combination.
+    fn with_values(&self, axes: &[(&str, Vec<&str>)], values: &[toml::Value]) -> Vec<Assignment> {
+        let own = axes.iter().zip(values);
+        let own = own.map(|((key, _), value)| assignment(key, value.clone()));
+        self.overrides.iter().cloned().chain(own).collect()
+    }
+
+    /// Fails before the first evaluation if a combination is not valid for the model.
+    fn check(&self, axes: &[(&str, Vec<&str>)], combinations: &[Vec<toml::Value>]) -> Result<()> {
+        let folder = folder::folder_of(self.model);
+        let entry = registry::find(&ModelConfig::read(&folder)?.head)?;
+        for values in combinations {
+            (entry.check_overrides)(&folder, &self.with_values(axes, values))?;
+        }
+        Ok(())
+    }
+
     fn measure(
         &self,
         axes: &[(&str, Vec<&str>)],
         values: Vec<toml::Value>,
         sentences: &mut [Sentence],
     ) -> Result<Row> {
-        let mut overrides = self.overrides.to_vec();
-        overrides.extend(
-            axes.iter()
-                .zip(&values)
-                .map(|((key, _), value)| Assignment {
-                    key: key.to_string(),
-                    value: value.clone(),
-                }),
-        );
+        let overrides = self.with_values(axes, &values);
         let tagger = registry::load(self.model, self.device, &overrides)?;
         data::link_context(sentences, tagger.context());
         tagger.tag(&sentences[..sentences.len().min(WARM_UP)])?;
@@ -272,6 +287,13 @@ fn scores(counts: &Counts) -> Map<String, Value> {
 
 fn percents(counts: &Counts) -> [String; 3] {
     [counts.precision(), counts.recall(), counts.f1()].map(|share| format!("{:.2}", 100.0 * share))
+}
+
+fn assignment(key: &str, value: toml::Value) -> Assignment {
+    Assignment {
+        key: key.to_string(),
+        value,
+    }
 }
 
 /// A value as it is written on the command line.

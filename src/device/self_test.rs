@@ -37,7 +37,9 @@ pub enum SelfTestError {
     #[error("{0}")]
     Panicked(String),
     /// The result of an operation is wrong.
-    #[error("the result of {operation} differs from the CPU's by {difference:.1e} (relative)")]
+    #[error(
+        "the result of {operation} differs from the expected one by {difference:.1e} (relative)"
+    )]
     WrongResult {
         /// Name of the operation.
         operation: &'static str,

@@ -11,7 +11,7 @@ use burn::module::Module;
 use burn::store::{FloatCastAdapter, ModuleRecord, ModuleSnapshot, SafetensorsStore};
 use burn::tensor::{DType, Device};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::manifest;
 use super::recognizer::Recognizer;
@@ -73,11 +73,12 @@ impl ModelConfig {
     /// Reads a folder's `config.json`.
     pub fn read(folder: &Path) -> Result<Self> {
         let path = folder.join("config.json");
-        let text = fs::read_to_string(&path).map_err(|_| {
-            Error::model_folder(
+        let text = fs::read_to_string(&path).map_err(|source| match source.kind() {
+            std::io::ErrorKind::NotFound => Error::model_folder(
                 folder,
-                "no config.json here: this is neither a model nor a run's folder",
-            )
+                "no config.json here: this is neither a model folder nor a run folder",
+            ),
+            _ => Error::io(&path, source),
         })?;
         let config: Self = serde_json::from_str(&text).map_err(|problem| {
             Error::model_folder(&path, format!("not a nerzoo model's config: {problem}"))
@@ -96,16 +97,15 @@ impl ModelConfig {
 
     /// The head's settings.
     pub fn head_config<H: Head>(&self, folder: &Path) -> Result<H::Config> {
-        let given = match &self.head_config {
-            Value::Object(given) => given.clone(),
-            _ => Map::new(),
+        let path = folder.join("config.json");
+        let Value::Object(given) = &self.head_config else {
+            return Err(Error::model_folder(
+                path,
+                "head_config is not a table of settings",
+            ));
         };
-        settings::read(given).map_err(|problem| {
-            Error::model_folder(
-                folder.join("config.json"),
-                format!("head_config: {problem}"),
-            )
-        })
+        settings::read(given.clone())
+            .map_err(|problem| Error::model_folder(path, format!("head_config: {problem}")))
     }
 
     /// Replaces settings that may change after training; `known` are all settings of the head.
@@ -113,12 +113,14 @@ impl ModelConfig {
         for Assignment { key, value } in overrides {
             let name = changeable(key, known, &self.head)?;
             let value = serde_json::to_value(value)
-                .map_err(|problem| Error::Config(format!("--set {key}: {problem}")))?;
+                .map_err(|problem| Error::Config(format!("{key}: {problem}")))?;
             let pointer = format!("/{}", name.replace('.', "/"));
             match self.head_config.pointer_mut(&pointer) {
                 Some(setting) => *setting = value,
                 // Written by an older program, which did not know the setting.
-                None => insert(&mut self.head_config, name, value),
+                None => insert(&mut self.head_config, name, value).ok_or_else(|| {
+                    Error::Config(format!("{key}: the model has no such table of settings"))
+                })?,
             }
         }
         Ok(())
@@ -139,34 +141,39 @@ fn changeable<'a>(key: &'a str, known: &[Setting], head: &str) -> Result<&'a str
     };
     let Some(name) = key.strip_prefix("head.") else {
         return Err(Error::Config(format!(
-            "--set {key}: cannot change after training. Settings of a trained {head} that can: {}",
+            "{key} cannot change after training. Settings of a trained {head} that can: {}",
             allowed()
         )));
     };
     match known.iter().find(|setting| setting.name == name) {
         Some(setting) if setting.at_inference => Ok(name),
         Some(_) => Err(Error::Config(format!(
-            "--set {key}: {head} was trained with this setting and it cannot change afterwards. Settings that can: {}",
+            "{key}: {head} was trained with this setting and it cannot change afterwards. Settings that can: {}",
             allowed()
         ))),
         None => {
-            let near = nearest(name, known.iter().map(|setting| setting.name.as_str()));
-            let hint = near.map_or(String::new(), |near| format!("; did you mean head.{near}?"));
+            // A setting of a bundle's part is often given without the part's name.
+            let names = || known.iter().map(|setting| setting.name.as_str());
+            let of_part = names().find(|known| known.rsplit('.').next() == Some(name));
+            let near = of_part.or_else(|| nearest(name, names()));
+            let hint = near.map_or(".".into(), |near| format!("; did you mean head.{near}?"));
             Err(Error::Config(format!(
-                "--set {key}: {head} has no such setting{hint} Settings that can change after training: {}",
+                "{key}: {head} has no such setting{hint} Settings that can change after training: {}",
                 allowed()
             )))
         }
     }
 }
 
-fn insert(config: &mut Value, name: &str, value: Value) {
+/// Adds a setting to its table; `None` if there is no such table.
+fn insert(config: &mut Value, name: &str, value: Value) -> Option<()> {
     let (parents, last) = name.rsplit_once('.').unwrap_or(("", name));
-    let mut inner = config;
+    let mut inner = config.as_object_mut()?;
     for part in parents.split('.').filter(|part| !part.is_empty()) {
-        inner = &mut inner[part];
+        inner = inner.get_mut(part)?.as_object_mut()?;
     }
-    inner[last] = value;
+    inner.insert(last.to_string(), value);
+    Some(())
 }
 
 /// Everything that is written into a model folder.
@@ -176,7 +183,7 @@ pub struct ModelFiles<'a, H: Head> {
     /// Its `config.json`.
     pub config: ModelConfig,
     /// Its tokenizer.
-    pub pieces: &'a WordTokenizer,
+    pub tokenizer: &'a WordTokenizer,
     /// The recipe as TOML.
     pub recipe: String,
     /// Scores, for `metrics.json`.
@@ -206,7 +213,7 @@ pub fn write<H: Head>(folder: &Path, files: &ModelFiles<'_, H>) -> Result<()> {
     put("recipe.toml", &files.recipe)?;
     put("metrics.json", &pretty(&files.metrics))?;
     put("README.md", &files.card)?;
-    files.pieces.save(&inside.join("tokenizer.json"))?;
+    files.tokenizer.save(&inside.join("tokenizer.json"))?;
     save_weights(files.model, &inside.join("model.safetensors"), files.half)?;
     manifest::write(inside)?;
     load::<H>(inside, &files.model.device().inner(), &[])?;
@@ -294,16 +301,27 @@ pub fn restore<H: Head>(model: Recognizer<H>, checkpoint: &Path) -> Result<Recog
     Ok(model.load_record(record))
 }
 
-fn build<H: Head>(
-    folder: &Path,
-    device: &Device,
-    overrides: &[Assignment],
-) -> Result<(ModelConfig, Recognizer<H>)> {
+/// Fails when settings cannot replace those of the model in this folder.
+pub fn check_overrides<H: Head>(folder: &Path, overrides: &[Assignment]) -> Result<()> {
+    configure::<H>(folder, overrides).map(|_| ())
+}
+
+/// The configuration of a model with some settings replaced, and those of its head.
+fn configure<H: Head>(folder: &Path, overrides: &[Assignment]) -> Result<(ModelConfig, H::Config)> {
     let mut config = ModelConfig::read(folder)?;
     if !overrides.is_empty() {
         config.apply(overrides, &settings::describe::<H::Config>())?;
     }
     let head = config.head_config::<H>(folder)?;
+    Ok((config, head))
+}
+
+fn build<H: Head>(
+    folder: &Path,
+    device: &Device,
+    overrides: &[Assignment],
+) -> Result<(ModelConfig, Recognizer<H>)> {
+    let (config, head) = configure::<H>(folder, overrides)?;
     let model = Recognizer::<H>::new(&config.encoder, &head, &config.labels, device);
     Ok((config, model))
 }
@@ -356,8 +374,11 @@ mod tests {
         assert!(problem("train.batch").contains("cannot change after training"));
         assert!(problem("head.width").contains("was trained with"));
         assert!(problem("head.span.step").contains("did you mean head.span.steps?"));
+        assert!(problem("head.steps").contains("did you mean head.span.steps?"));
         let mut config = serde_json::json!({"span": {"steps": 5}});
-        insert(&mut config, "span.other", Value::from(2));
+        insert(&mut config, "span.other", Value::from(2)).unwrap();
+        assert!(insert(&mut config, "seq.other", Value::from(2)).is_none());
+        assert!(insert(&mut config, "span.steps.x", Value::from(2)).is_none());
         assert_eq!(config["span"]["other"], 2);
     }
 }

@@ -1,7 +1,7 @@
 //! Using a model: sentences in, mentions out, computed in batches of sentences of similar length.
 
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{SyncSender, sync_channel};
 
 use serde::Serialize;
 
@@ -130,30 +130,39 @@ impl<H: Head> ModelTagger<H> {
         // Burn panics when a device is out of memory or lost.
         let result = process::catch(|| {
             std::thread::scope(|scope| {
-                scope.spawn(move || {
-                    for (number, part) in sentences.chunks(SORTED_TOGETHER).enumerate() {
-                        let encoded = batcher.encode(part);
-                        for indices in plan(&encoded, &LIMITS) {
-                            let batch = batcher.make_batch(part, &encoded, &indices);
-                            let first = number * SORTED_TOGETHER;
-                            let indices: Vec<usize> = indices.iter().map(|i| first + i).collect();
-                            if sender.send((indices, batch)).is_err() {
-                                return;
-                            }
-                        }
-                    }
-                });
+                let preparation =
+                    scope.spawn(move || process::catch(|| prepare(batcher, sentences, &sender)));
                 for (indices, batch) in receiver {
                     call(&indices, &batch);
                 }
-            });
+                // The thread itself does not panic.
+                preparation.join().unwrap_or(Ok(()))
+            })
         });
+        let result = result.and_then(|prepared| prepared);
         result.map_err(|panic| Error::DeviceFailed {
-            context: "the model failed to tag a batch of sentences; if the device ran out of memory, use another one or \
-                      shorter texts"
-                .into(),
+            context: "tagging failed; if the device ran out of memory, use another device or shorter texts".into(),
             source: panic.into(),
         })
+    }
+}
+
+/// Prepares batches of sentences of similar length until all are sent or the receiver is gone.
+fn prepare(
+    batcher: &PieceBatcher,
+    sentences: &[Sentence],
+    sender: &SyncSender<(Vec<usize>, PieceBatch)>,
+) {
+    for (number, part) in sentences.chunks(SORTED_TOGETHER).enumerate() {
+        let encoded = batcher.encode(part);
+        for indices in plan(&encoded, &LIMITS) {
+            let batch = batcher.make_batch(part, &encoded, &indices);
+            let first = number * SORTED_TOGETHER;
+            let indices: Vec<usize> = indices.iter().map(|i| first + i).collect();
+            if sender.send((indices, batch)).is_err() {
+                return;
+            }
+        }
     }
 }
 

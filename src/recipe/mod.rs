@@ -222,6 +222,11 @@ impl Recipe {
 
     /// The settings of the head, completed and checked.
     pub fn head_config<C: Settings>(&self) -> Result<C> {
+        if self.bundle.is_some() {
+            return Err(Error::Config(
+                "the recipe has a [bundle], which registry::resolve turns into settings of the head first".into(),
+            ));
+        }
         let mut given = self.head.clone();
         given.remove("name");
         let read = match serde_json::to_value(given) {

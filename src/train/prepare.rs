@@ -31,7 +31,7 @@ pub struct PreparedRun<H: Head> {
     /// The sentences.
     pub corpus: Corpus,
     /// The tokenizer.
-    pub pieces: Arc<WordTokenizer>,
+    pub tokenizer: Arc<WordTokenizer>,
     /// The encoder's configuration.
     pub encoder: EncoderConfig,
     /// The pretrained encoder's folder.
@@ -114,7 +114,7 @@ impl<H: Head> PreparedRun<H> {
             recipe,
             head,
             corpus,
-            pieces: Arc::new(pieces),
+            tokenizer: Arc::new(pieces),
             encoder,
             pretrained,
             vectors,
@@ -126,7 +126,7 @@ impl<H: Head> PreparedRun<H> {
         let path = out.join("config.json");
         let json = serde_json::to_string_pretty(&self.config()).expect("a config is plain data");
         write_atomic(&path, json.as_bytes())?;
-        self.pieces.save(&out.join("tokenizer.json"))
+        self.tokenizer.save(&out.join("tokenizer.json"))
     }
 
     /// The model's `config.json`.
@@ -137,7 +137,7 @@ impl<H: Head> PreparedRun<H> {
     /// Makes batches of these sentences.
     pub fn batcher(&self, sentences: &[Sentence], batch: usize) -> Batcher<H> {
         let prompts = H::prompts(&self.head, &self.corpus.labels);
-        let batcher = self.encoder.batcher(self.pieces.clone(), prompts);
+        let batcher = self.encoder.batcher(self.tokenizer.clone(), prompts);
         let has_context = batcher.has_context;
         let encoded = batcher.encode(sentences);
         if has_context && !encoded.iter().any(|one| one.pieces() > one.ids.len()) {

@@ -29,6 +29,7 @@ use crate::heads::Head;
 use crate::model::recognizer::Recognizer;
 use crate::model::tagger::{ModelTagger, Tagger};
 use crate::model::{card, folder};
+use crate::process;
 use crate::recipe::Recipe;
 use crate::text::Sentence;
 
@@ -119,6 +120,9 @@ pub struct Finished {
 
 /// Trains, evaluates and writes the model into the run folder.
 pub fn train<H: Head>(options: &TrainOptions) -> Result<Finished> {
+    if options.devices.is_empty() {
+        return Err(Error::Config("there is no device to train on".into()));
+    }
     let head: H::Config = options.recipe.head_config()?;
     let mut recipe = options.recipe.with_head(&head)?;
     one_batch_per_device(&mut recipe, options);
@@ -188,7 +192,8 @@ impl<H: Head> PreparedRun<H> {
                 train: settings.clone(),
                 devices,
                 loader: train.clone(),
-                start: (state, resumed),
+                state,
+                resumed,
                 checkpoints: checkpoints.clone(),
                 scale,
                 checkpoint_first: options.checkpoint_first,
@@ -214,11 +219,14 @@ impl<H: Head> PreparedRun<H> {
         if options.output != ProgressOutput::Terminal {
             training = training.renderer(Box::new(NoRenderer));
         }
+        // Before Burn's display installs a panic hook: it puts back the one it finds.
+        process::install_panic_hook();
         training.launch(learner);
         let (state, result) = (ended.recv())
             .map_err(|_| Error::Training("the training loop was not run to its end".into()))?;
-        state.curves.write(&options.out)?;
+        let written = state.curves.write(&options.out);
         result?;
+        written?;
         if !state.finished {
             return Err(Error::Interrupted(format!(
                 "stopped after step {}; everything up to there is saved, continue with --resume --out {}",
@@ -270,7 +278,7 @@ impl<H: Head> PreparedRun<H> {
         let model = folder::restore(fresh, &checkpoint)?;
         let tagger = ModelTagger::new(
             model.clone(),
-            self.pieces.clone(),
+            self.tokenizer.clone(),
             self.encoder.clone(),
             self.corpus.labels.clone(),
         );
@@ -297,7 +305,7 @@ impl<H: Head> PreparedRun<H> {
             &folder::ModelFiles {
                 model: &model,
                 config: self.config(),
-                pieces: &self.pieces,
+                tokenizer: &self.tokenizer,
                 recipe: self.recipe.to_toml()?,
                 metrics,
                 card,

@@ -30,7 +30,10 @@ pub(super) fn enter<H: Head>(options: &TrainOptions, recipe: &Recipe) -> Result<
     }
     let before = Recipe::read(&path, &[])?;
     // An older program may have written other names for the same settings, or not have known some of them.
-    let before = before.with_head(&before.head_config::<H::Config>()?)?;
+    let before = match before.head_config::<H::Config>() {
+        Ok(head) => before.with_head(&head)?,
+        Err(_) => before, // the settings of another head, reported below
+    };
     if before != *recipe {
         return Err(Error::model_folder(
             &path,
@@ -41,7 +44,7 @@ pub(super) fn enter<H: Head>(options: &TrainOptions, recipe: &Recipe) -> Result<
             ),
         ));
     }
-    let state = Checkpoints::open(&options.out)?.newest()?;
+    let state = Checkpoints::at(&options.out).newest()?;
     if state.is_none() {
         tracing::warn!("no checkpoint to resume from yet: starting from the beginning");
     }

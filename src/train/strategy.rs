@@ -35,9 +35,9 @@ impl<H: Head> SupervisedLearningStrategy<Recognizer<H>> for ResumableTraining<H>
     ) {
         let mut training = TrainingLoop::new(&self.config, components, learner);
         let result = training.run(&train, &valid);
-        let (state, model, events) = training.close();
+        let end = training.close();
         // The receiver is gone only if its thread panicked.
-        let _ = self.end.send((state, result));
-        (model, events)
+        let _ = self.end.send((end.state, result.and(end.result)));
+        (end.model, end.events)
     }
 }

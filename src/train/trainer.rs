@@ -8,7 +8,7 @@ use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
 use burn::train::{Learner, TrainStep};
 
-use super::batches::{Batch, Batches, Loader};
+use super::batches::{Batch, Batches, Loader, mix};
 use super::corpus::Corpus;
 use super::optimizer::{GradientScale, optimizer};
 use super::prepare::PreparedRun;
@@ -23,7 +23,8 @@ use crate::text::{Mention, Sentence};
 
 /// A model in training, one step at a time.
 pub trait Trainer {
-    /// Trains on the next batch, continuing with the next epoch when one ends.
+    /// Trains on the next batch, one batch per optimizer step whatever `train.accumulate` is, and continues with the next
+    /// epoch when one ends.
     fn step(&mut self) -> Result<TrainedBatch>;
 
     /// Computes one step on all training sentences as one batch, without an update, and tags them.
@@ -72,15 +73,19 @@ pub fn trainer<H: Head>(
     let steps = (1..=settings.epochs).map(|epoch| loader.batcher().batches(epoch));
     let (optimizer, scale) = optimizer(settings);
     let scheduler = scheduler(settings, steps.sum());
-    let model = run.model(&device.clone().autodiff())?;
+    let device = device.clone().autodiff();
+    let model = run.model(&device)?;
     let batches = loader.epoch(1, 0);
     Ok(Box::new(Steps {
         learner: Learner::new(model, optimizer, scheduler),
         run,
         scale,
+        device,
         loader,
-        epoch: 1,
         batches,
+        epoch: 1,
+        batch: 0,
+        total: 0,
     }))
 }
 
@@ -88,21 +93,33 @@ struct Steps<H: Head> {
     run: PreparedRun<H>,
     learner: Learner<Recognizer<H>>,
     scale: GradientScale,
+    device: Device,
     loader: Loader<H>,
-    epoch: usize,
     batches: Batches<H::Gold>,
+    /// The current epoch, from 1.
+    epoch: usize,
+    /// Batches of the current epoch that are done.
+    batch: usize,
+    /// Batches of the whole run that are done.
+    total: usize,
 }
 
 impl<H: Head> Steps<H> {
     fn next_batch(&mut self) -> Result<Batch<H::Gold>> {
-        for _ in 0..2 {
-            if let Some(batch) = self.batches.next() {
-                return batch.map_err(|problem| Error::Training(problem.to_string()));
-            }
+        let per_epoch = self.loader.batcher().batches(self.epoch);
+        if self.batch == per_epoch {
             self.epoch += 1;
+            self.batch = 0;
             self.batches = self.loader.epoch(self.epoch, 0);
         }
-        Err(Error::Training("there are no training sentences".into()))
+        match self.batches.next() {
+            Some(Ok(batch)) => Ok(batch),
+            Some(Err(problem)) => Err(Error::Training(problem.to_string())),
+            None => Err(Error::Training(format!(
+                "the batches of epoch {} ended after {} of {per_epoch}: making a batch failed, see above",
+                self.epoch, self.batch
+            ))),
+        }
     }
 }
 
@@ -110,18 +127,26 @@ impl<H: Head> Trainer for Steps<H> {
     fn step(&mut self) -> Result<TrainedBatch> {
         let batch = self.next_batch()?;
         let sentences = batch.sentences.len();
+        self.device
+            .seed(mix(self.run.recipe.train.seed, self.total as u64));
         let output = self.learner.train_step(batch);
         let loss = output.item.unread.into_iter().collect();
         let model = self.learner.model();
         let clip = self.run.recipe.train.clip;
-        let (_, losses) = (self.scale).set_from_norm(&model, &output.grads, loss, clip);
+        let (norm, losses) = (self.scale).set_from_norm(&model, &output.grads, loss, clip);
         drop(model);
+        let loss = losses[0];
+        if !loss.is_finite() || !norm.is_finite() {
+            return Err(Error::Training(format!(
+                "the loss is {loss} and the gradient norm {norm} in epoch {}, batch {}; lower train.learning_rate",
+                self.epoch, self.batch
+            )));
+        }
         self.learner.lr_step();
         self.learner.optimizer_step(output.grads);
-        Ok(TrainedBatch {
-            sentences,
-            loss: losses[0],
-        })
+        self.batch += 1;
+        self.total += 1;
+        Ok(TrainedBatch { sentences, loss })
     }
 
     fn inspect(&self) -> Result<Inspection> {
@@ -129,8 +154,8 @@ impl<H: Head> Trainer for Steps<H> {
         let model = self.learner.model();
         let batcher = self.run.batcher(sentences, sentences.len());
         let batch = Loader::new(Arc::new(batcher)).iter().next();
-        let batch = batch.and_then(|batch| batch.ok());
         let batch = batch.ok_or_else(|| Error::Training("no sentences to inspect".into()))?;
+        let batch = batch.map_err(|problem| Error::Training(problem.to_string()))?;
         let (pieces, order) = (batch.pieces.clone(), batch.sentences.clone());
         let before = host::reads();
         let output = TrainStep::step(&model, batch);
@@ -155,7 +180,7 @@ impl<H: Head> Trainer for Steps<H> {
     fn tagger(&self) -> Box<dyn Tagger> {
         Box::new(ModelTagger::new(
             self.learner.model().valid(),
-            self.run.pieces.clone(),
+            self.run.tokenizer.clone(),
             self.run.encoder.clone(),
             self.run.corpus.labels.clone(),
         ))

@@ -40,8 +40,10 @@ pub(super) struct LoopConfig<H: Head> {
     pub devices: Vec<Device>,
     /// The training batches.
     pub loader: Loader<H>,
-    /// Where the run starts, and whether that state comes from a checkpoint.
-    pub start: (RunState, bool),
+    /// Where the run starts.
+    pub state: RunState,
+    /// Whether that state comes from a checkpoint.
+    pub resumed: bool,
     /// The checkpoints of the run.
     pub checkpoints: Checkpoints,
     /// Gradient clipping, shared with the optimizer.
@@ -69,6 +71,18 @@ pub(super) struct TrainingLoop<'a, H: Head> {
     seconds_before: f64,
 }
 
+/// What is left of a training loop at its end.
+pub(super) struct LoopEnd<H: Head> {
+    /// Whether everything that Burn does in other threads succeeded.
+    pub result: Result<()>,
+    /// The last state.
+    pub state: RunState,
+    /// The model after the last step.
+    pub model: Recognizer<H>,
+    /// Burn's events.
+    pub events: SupervisedTrainingEventProcessor<Recognizer<H>>,
+}
+
 /// Batches of one optimizer step, each with its number in the run.
 type StepBatches<H> = Vec<(usize, Batch<<H as Head>::Gold>)>;
 
@@ -79,10 +93,10 @@ impl<'a, H: Head> TrainingLoop<'a, H> {
         components: TrainingComponents<Recognizer<H>>,
         mut learner: Learner<Recognizer<H>>,
     ) -> Self {
-        let (state, resumed) = config.start.clone();
+        let state = config.state.clone();
         let checkpointer = (components.checkpointer).expect("a run registers its checkpointer");
         learner.fork(&config.devices[0]);
-        if resumed {
+        if config.resumed {
             learner = checkpointer.load_checkpoint(learner, state.step);
         }
         let epochs = components.num_epochs;
@@ -130,8 +144,7 @@ impl<'a, H: Head> TrainingLoop<'a, H> {
         train: &TrainLoader<Recognizer<H>>,
         valid: &ValidLoader<Recognizer<H>>,
     ) -> Result<()> {
-        let (_, resumed) = self.config.start;
-        if self.config.checkpoint_first && !resumed {
+        if self.config.checkpoint_first && !self.config.resumed {
             self.save()?;
         }
         while !self.state.finished && !self.interrupter.should_stop() {
@@ -141,22 +154,22 @@ impl<'a, H: Head> TrainingLoop<'a, H> {
                 Err(panic) => return Err(self.device_failed(panic.into())),
             }
         }
-        match self.interrupter.error() {
-            Some(error) => Err(Error::Training(error.to_string())),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
-    /// The final state, the model, and Burn's events; waits until all checkpoints are on disk.
-    pub fn close(
-        self,
-    ) -> (
-        RunState,
-        Recognizer<H>,
-        SupervisedTrainingEventProcessor<Recognizer<H>>,
-    ) {
+    /// Waits until all checkpoints are on disk and returns the final state, the model and Burn's events. Burn writes
+    /// checkpoints in other threads, so a failure to write one is known only now.
+    pub fn close(self) -> LoopEnd<H> {
         drop(self.checkpointer);
-        (self.state, self.learner.model(), self.events)
+        LoopEnd {
+            result: match self.interrupter.error() {
+                Some(error) => Err(Error::Training(error.to_string())),
+                None => Ok(()),
+            },
+            state: self.state,
+            model: self.learner.model(),
+            events: self.events,
+        }
     }
 
     fn epoch(
