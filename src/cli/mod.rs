@@ -157,7 +157,7 @@ impl ModelArgs {
 
 /// Runs the command and returns the exit code.
 pub fn run(cli: Cli) -> ExitCode {
-    log_to_stderr(cli.commandose);
+    log_to_stderr(cli.verbose);
     let result = match cli.command {
         Command::Train(verb) => verb.run(),
         Command::Init(verb) => verb.run(),
