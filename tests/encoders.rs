@@ -606,7 +606,7 @@ fn configs_that_cannot_be_used_are_explained() {
         (
             "\"model_type\": \"electra\"",
             "\"model_type\": \"t5\"",
-            &["\"t5\"", "bert, roberta, electra"][..],
+            &["\"t5\"", "bert, roberta, xlm-roberta"][..],
         ),
         (
             "\"hidden_size\": 16",
