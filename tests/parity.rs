@@ -35,7 +35,10 @@ use nerzoo::nn::spans::BatchSpan;
 use nerzoo::text::{Entity, Labels, Sentence};
 
 /// Folders with fixtures and the cases made from each of their files.
-const FAMILIES: [(&str, fn(&Path) -> Vec<Trial>); 5] = [
+/// The test cases of a folder of fixtures.
+type FamilyTrials = fn(&Path) -> Vec<Trial>;
+
+const FAMILIES: [(&str, FamilyTrials); 5] = [
     ("encoders", encoder_cases),
     ("bundling", bundling_cases),
     ("bopn", bopn::cases),
@@ -124,7 +127,10 @@ fn common_encoder() -> PathBuf {
 }
 
 /// A case for each check of a fixture that needs no device.
-fn cases(path: &Path, checks: &[(&str, fn(&Fixture))]) -> Vec<Trial> {
+/// A check of one fixture.
+type FixtureCheck = fn(&Fixture);
+
+fn cases(path: &Path, checks: &[(&str, FixtureCheck)]) -> Vec<Trial> {
     let make = |(name, check): &(&str, fn(&Fixture))| {
         let (path, check) = (path.to_path_buf(), *check);
         Trial::test(format!("{}/{name}", fixture_name(&path)), move || {
