@@ -34,10 +34,10 @@ use nerzoo::nn::host::floats;
 use nerzoo::nn::spans::BatchSpan;
 use nerzoo::text::{Entity, Labels, Sentence};
 
-/// Folders with fixtures and the cases made from each of their files.
-/// The test cases of a folder of fixtures.
+/// Makes the test cases of a fixture file.
 type FamilyTrials = fn(&Path) -> Vec<Trial>;
 
+/// Folders with fixtures and the cases made from each of their files.
 const FAMILIES: [(&str, FamilyTrials); 5] = [
     ("encoders", encoder_cases),
     ("bundling", bundling_cases),
@@ -126,12 +126,12 @@ fn common_encoder() -> PathBuf {
     common::parity_fixtures().join(COMMON).join("encoder")
 }
 
-/// A case for each check of a fixture that needs no device.
 /// A check of one fixture.
 type FixtureCheck = fn(&Fixture);
 
+/// A case for each check of a fixture that needs no device.
 fn cases(path: &Path, checks: &[(&str, FixtureCheck)]) -> Vec<Trial> {
-    let make = |(name, check): &(&str, fn(&Fixture))| {
+    let make = |(name, check): &(&str, FixtureCheck)| {
         let (path, check) = (path.to_path_buf(), *check);
         Trial::test(format!("{}/{name}", fixture_name(&path)), move || {
             check(&Fixture::read(&path));
