@@ -268,7 +268,7 @@ fn a_bundle_is_used_by_either_head() {
     let file = few_sentences(folder.path());
     let found = json(&["evaluate", &out, &file, "--diagnose", "--json"]);
     let labels: Vec<&str> = (found["evidence"].as_array().unwrap().iter())
-        .map(|evidence| evidence["label"].as_str().unwrap())
+        .map(|evidence| evidence["name"].as_str().unwrap())
         .collect();
     assert_eq!(labels, ["seq_ner"]);
 
@@ -307,12 +307,12 @@ fn bopn_reports_its_offset_labels() {
     let file = few_sentences(folder.path());
     let found = json(&["evaluate", &out, &file, "--diagnose", "--json"]);
     let evidence = found["evidence"].as_array().unwrap();
-    assert!(evidence.iter().any(|evidence| evidence["label"] == "all"));
+    assert!(evidence.iter().any(|evidence| evidence["name"] == "all"));
     assert!(evidence.len() > 3, "{found}");
     assert!(evidence.iter().all(|evidence| evidence["f1"].is_number()));
     let table = text(&succeeds(&["evaluate", &out, &file, "--diagnose"]).stdout);
     for evidence in evidence {
-        let label = evidence["label"].as_str().unwrap();
+        let label = evidence["name"].as_str().unwrap();
         assert!(table.contains(label), "{label} is not in:\n{table}");
     }
     // The way of decoding can change after training.

@@ -99,7 +99,7 @@ impl Evaluate {
         if self.json {
             let evidence = scored.iter().map(|(name, counts)| {
                 json!({
-                    "evidence": name,
+                    "name": name,
                     "precision": counts.precision(),
                     "recall": counts.recall(),
                     "f1": counts.f1(),
