@@ -180,10 +180,13 @@ impl<H: Head> PreparedRun<H> {
         let valid = Loader::new(Arc::new(self.batcher(&self.corpus.dev, 2 * settings.batch)));
         self.describe(options, &model, &train);
         let (optimizer, scale) = optimizer(settings);
-        let steps = (1..=settings.epochs)
+        let batches: Vec<usize> = (1..=settings.epochs)
             .map(|epoch| train.batcher().batches(epoch))
-            .map(|batches| batches.div_ceil(settings.accumulate))
-            .sum();
+            .collect();
+        let steps = batches
+            .iter()
+            .map(|batches| batches.div_ceil(settings.accumulate));
+        let steps = steps.sum();
         let learner = Learner::new(model, optimizer, scheduler(settings, steps));
         let checkpoints = Checkpoints::open(&options.out)?;
         let (end, ended) = channel();
@@ -192,6 +195,7 @@ impl<H: Head> PreparedRun<H> {
                 train: settings.clone(),
                 devices,
                 loader: train.clone(),
+                batches,
                 state,
                 resumed,
                 checkpoints: checkpoints.clone(),

@@ -40,6 +40,8 @@ pub(super) struct LoopConfig<H: Head> {
     pub devices: Vec<Device>,
     /// The training batches.
     pub loader: Loader<H>,
+    /// The number of batches of each epoch.
+    pub batches: Vec<usize>,
     /// Where the run starts.
     pub state: RunState,
     /// Whether that state comes from a checkpoint.
@@ -100,7 +102,6 @@ impl<'a, H: Head> TrainingLoop<'a, H> {
             learner = checkpointer.load_checkpoint(learner, state.step);
         }
         let epochs = components.num_epochs;
-        let batches = (1..=epochs).map(|epoch| config.loader.batcher().batches(epoch));
         let (seconds, silent) = (
             config.train.report_seconds,
             config.output != ProgressOutput::Lines,
@@ -112,7 +113,7 @@ impl<'a, H: Head> TrainingLoop<'a, H> {
             interrupter: components.interrupter,
             store: components.event_store,
             pool: DevicePool::new(&config.devices),
-            reporter: Reporter::new(silent, seconds, batches.collect()),
+            reporter: Reporter::new(silent, seconds, config.batches.clone()),
             stop_rule: StopRule {
                 epochs,
                 patience: config.train.patience,
@@ -209,8 +210,8 @@ impl<'a, H: Head> TrainingLoop<'a, H> {
     fn train_epoch(&mut self, train: &TrainLoader<Recognizer<H>>) -> Result<()> {
         let config = self.config;
         let epoch = self.state.epoch;
-        let per_epoch = config.loader.batcher().batches(epoch);
-        let before = config.loader.batcher().batches_before(epoch);
+        let per_epoch = config.batches[epoch - 1];
+        let before: usize = config.batches[..epoch - 1].iter().sum();
         config.loader.seek(epoch, self.state.batch);
         let mut batches = train.iter();
         while self.state.batch < per_epoch {
