@@ -40,8 +40,8 @@ struct Config {
     /// Dropout on word states.
     dropout: f64,
     /// Lowest score of a mention.
-    #[schemars(extend("inference" = true))]
-    // may change after training: `predict --set head.threshold=0.5`
+    // May change after training, `predict --set head.threshold=0.5`; training ends by trying 0.0, 0.1, ... 0.9 on dev.
+    #[schemars(extend("inference" = true, "tune_range" = [0.0, 0.9, 0.1]))]
     threshold: f64,
 }
 
@@ -74,7 +74,7 @@ struct WordTagger {
     classifier: Linear,
     dropout: Dropout,
     #[module(skip)]
-    threshold: f64,
+    config: Config,
     #[module(skip)]
     labels: Labels,
 }
@@ -86,28 +86,6 @@ impl WordTagger {
         self.classifier
             .forward(self.dropout.forward(states.words.clone()))
     }
-
-    /// The mentions of a sentence from the class probabilities of its words, `[words, classes]`.
-    fn mentions(&self, probabilities: &[f32], classes: usize, words: usize) -> Vec<Mention> {
-        let class = |word: usize| host::argmax(&probabilities[word * classes..][..classes]);
-        let mut mentions = Vec::new();
-        let mut start = 0;
-        for end in 1..=words {
-            if end < words && class(end) == class(start) {
-                continue;
-            }
-            let kind = class(start);
-            let score = (start..end)
-                .map(|word| probabilities[word * classes + kind])
-                .fold(1.0, f32::min);
-            if kind > 0 && f64::from(score) >= self.threshold {
-                let entity = Entity::new(start, end, self.labels.name(kind - 1));
-                mentions.push(Mention { entity, score });
-            }
-            start = end;
-        }
-        mentions
-    }
 }
 
 // 3. The head: the connection between settings, network and the rest of nerzoo.
@@ -118,15 +96,22 @@ impl Head for WordTagger {
     /// The class of each word of each sentence.
     type Gold = Vec<Vec<i32>>;
 
+    /// The class probabilities of each word of one sentence.
+    type Candidates = Vec<Vec<f32>>;
+
     fn name() -> String {
         "word_tagger".into()
+    }
+
+    fn config(&self) -> &Config {
+        &self.config
     }
 
     fn init(config: &Config, width: usize, labels: &Labels, device: &Device) -> Self {
         Self {
             classifier: LinearConfig::new(width, 1 + labels.len()).init(device),
             dropout: DropoutConfig::new(config.dropout).init(),
-            threshold: config.threshold,
+            config: config.clone(),
             labels: labels.clone(),
         }
     }
@@ -164,19 +149,37 @@ impl Head for WordTagger {
         Losses::single("words", cross_entropy(logits, &gold.concat()))
     }
 
-    fn decode(&self, states: &WordStates) -> Vec<Vec<Mention>> {
+    /// Prediction in two steps: first the network's scores as plain data ...
+    fn candidates(&self, states: &WordStates) -> Vec<Vec<Vec<f32>>> {
         let logits = self.logits(states);
         let [_, words, classes] = logits.dims();
         let probabilities = host::floats(softmax(logits, 2)); // one transfer from the device for the whole batch
-        (states.lengths.iter().enumerate())
-            .map(|(sentence, length)| {
-                self.mentions(
-                    &probabilities[sentence * words * classes..],
-                    classes,
-                    *length,
-                )
-            })
+        let rows: Vec<Vec<f32>> = probabilities.chunks(classes).map(<[f32]>::to_vec).collect();
+        (rows.chunks(words).zip(&states.lengths))
+            .map(|(rows, length)| rows[..*length].to_vec())
             .collect()
+    }
+
+    /// ... then mentions under settings that may differ from those in training, so that the best can be found.
+    fn mentions(&self, config: &Config, words: &Vec<Vec<f32>>) -> Vec<Mention> {
+        let class = |word: usize| host::argmax(&words[word]);
+        let mut mentions = Vec::new();
+        let mut start = 0;
+        for end in 1..=words.len() {
+            if end < words.len() && class(end) == class(start) {
+                continue;
+            }
+            let kind = class(start);
+            let score = (start..end)
+                .map(|word| words[word][kind])
+                .fold(1.0, f32::min);
+            if kind > 0 && f64::from(score) >= config.threshold {
+                let entity = Entity::new(start, end, self.labels.name(kind - 1));
+                mentions.push(Mention { entity, score });
+            }
+            start = end;
+        }
+        mentions
     }
 }
 

@@ -29,7 +29,7 @@ use nerzoo::encoder::{
 use nerzoo::heads::bundle::{Bundle, OutputHead};
 use nerzoo::heads::seq_ner::{self, Combiner, Config, Decoder, SeqNer, combine};
 use nerzoo::heads::span_ner::{self, SpanNer};
-use nerzoo::heads::{Head, Preset, Settings};
+use nerzoo::heads::{Head, Overlaps, Preset, Settings};
 use nerzoo::nn::host::floats;
 use nerzoo::nn::spans::BatchSpan;
 use nerzoo::text::{Entity, Labels, Sentence};
@@ -566,16 +566,15 @@ impl Bundling {
 
     fn check_tags(&self, fixture: &Fixture, what: &str) {
         let emissions = self.crf.emissions(&self.states).inner();
-        let best = self
-            .crf
-            .valid()
-            .crf
-            .unwrap()
-            .viterbi(emissions.clone(), &self.states.lengths);
-        assert_eq!(best, tags(&fixture.json["viterbi_tags"]), "{what} Viterbi");
         let [_, words, kinds] = emissions.dims();
-        let argmax =
-            nerzoo::nn::host::argmax_words(&floats(emissions), words, kinds, &self.states.lengths);
+        let emissions = floats(emissions);
+        let crf = self.crf.valid().crf.unwrap().scores();
+        let rows = (emissions.chunks(words * kinds).zip(&self.states.lengths))
+            .map(|(rows, length)| &rows[..length * kinds]);
+        let best: Vec<Vec<usize>> = rows.clone().map(|rows| crf.viterbi(rows)).collect();
+        assert_eq!(best, tags(&fixture.json["viterbi_tags"]), "{what} Viterbi");
+        let argmax = rows.map(|rows| rows.chunks(kinds).map(nerzoo::nn::host::argmax).collect());
+        let argmax: Vec<Vec<usize>> = argmax.collect();
         let chosen = if fixture.json["tagger"] == "crf" {
             best
         } else {
@@ -606,7 +605,7 @@ impl Bundling {
     }
 }
 
-fn tags(value: &serde_json::Value) -> Vec<Vec<i32>> {
+fn tags(value: &serde_json::Value) -> Vec<Vec<usize>> {
     serde_json::from_value(value.clone()).unwrap()
 }
 
@@ -664,7 +663,7 @@ fn span_head(fixture: &Fixture, labels: &Labels, device: &Device) -> SpanNer {
         representation: serde_json::from_value(fixture.json["span_repr"].clone()).unwrap(),
         length_width: fixture.shape("w.len_emb.weight")[1],
         dropout: 0.0,
-        output: span_ner::Nesting::Flat,
+        overlaps: Overlaps::Flat,
         ..Settings::of(Preset::Paper)
     };
     let mut head = SpanNer::init(&config, encoder_width(fixture), labels, device);

@@ -23,7 +23,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Module, Debug)]
 struct Failing {
     weight: Param<Tensor<1>>,
-    limit: usize,
+    #[module(skip)]
+    config: Limit,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -49,15 +50,20 @@ impl Settings for Limit {
 impl Head for Failing {
     type Config = Limit;
     type Gold = ();
+    type Candidates = ();
 
     fn name() -> String {
         "failing".into()
     }
 
+    fn config(&self) -> &Limit {
+        &self.config
+    }
+
     fn init(config: &Limit, width: usize, _: &Labels, device: &Device) -> Self {
         Self {
             weight: Param::from_tensor(Tensor::zeros([width], device)),
-            limit: config.limit,
+            config: config.clone(),
         }
     }
 
@@ -71,10 +77,14 @@ impl Head for Failing {
         Losses::single("none", self.weight.val().sum())
     }
 
-    fn decode(&self, states: &WordStates) -> Vec<Vec<Mention>> {
+    fn candidates(&self, states: &WordStates) -> Vec<()> {
         let longest = states.lengths.iter().max();
-        assert!(longest <= Some(&self.limit), "out of memory");
-        vec![Vec::new(); states.lengths.len()]
+        assert!(longest <= Some(&self.config.limit), "out of memory");
+        vec![(); states.lengths.len()]
+    }
+
+    fn mentions(&self, _: &Limit, _: &()) -> Vec<Mention> {
+        Vec::new()
     }
 }
 

@@ -60,15 +60,28 @@ impl Heads {
         }
         println!("{}: {}\n", entry.name, entry.paper);
         println!(
-            "Settings under [head] of a recipe; * can change after training (--set head.NAME=VALUE).\n"
+            "Settings under [head] of a recipe; * can change after training (--set head.NAME=VALUE); values after \"chosen on \
+             dev\" are tried at the end of training, unless train.tune = false.\n"
         );
         for setting in &settings {
             let mark = if setting.at_inference { " *" } else { "" };
             println!("{}{mark}: {}", setting.name, setting.kind);
-            println!("    default {}", default_of(setting));
+            println!("    default {}{}", default_of(setting), chosen_on_dev(setting));
             println!("    {}\n", setting.doc);
         }
         Ok(())
+    }
+}
+
+/// The values that are tried after training.
+fn chosen_on_dev(setting: &Setting) -> String {
+    let values: Vec<String> = setting.tuned_over.iter().map(shown).collect();
+    match &values[..] {
+        [] => String::new(),
+        [first, second, .., last] if setting.tuned_over[0].is_number() => {
+            format!("; chosen on dev: {first}, {second} ... {last}")
+        }
+        values => format!("; chosen on dev: {}", values.join(", ")),
     }
 }
 
@@ -105,5 +118,6 @@ fn to_json(setting: &Setting) -> Value {
         "type": setting.kind,
         "defaults": defaults.collect::<serde_json::Map<String, Value>>(),
         "at_inference": setting.at_inference,
+        "tuned_over": setting.tuned_over,
     })
 }

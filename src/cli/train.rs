@@ -174,6 +174,9 @@ fn print_scores(finished: &Finished) {
             println!("\n{name}\n{report}");
         }
     }
+    if let Some(tuning) = &finished.tuning {
+        println!("\n{tuning}");
+    }
 }
 
 /// The text with its mentions in brackets, nested ones inside each other.

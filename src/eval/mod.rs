@@ -15,7 +15,7 @@ pub use report::{LENGTHS, Report};
 
 use crate::error::Result;
 use crate::model::tagger::Tagger;
-use crate::text::Sentence;
+use crate::text::{Mention, Sentence};
 
 /// Tags the sentences and scores the mentions against the sentences' gold entities.
 ///
@@ -35,7 +35,11 @@ use crate::text::Sentence;
 /// # }
 /// ```
 pub fn evaluate(tagger: &dyn Tagger, sentences: &[Sentence]) -> Result<Report> {
-    let mentions = tagger.tag(sentences)?;
+    Ok(score(sentences, &tagger.tag(sentences)?))
+}
+
+/// Scores the mentions of sentences against their gold entities.
+pub fn score(sentences: &[Sentence], mentions: &[Vec<Mention>]) -> Report {
     let mut report = Report::of(
         sentences
             .iter()
@@ -45,7 +49,7 @@ pub fn evaluate(tagger: &dyn Tagger, sentences: &[Sentence]) -> Result<Report> {
     for entity in sentences.iter().flat_map(|sentence| &sentence.misaligned) {
         report.add_unreachable(&entity.label, 1);
     }
-    Ok(report)
+    report
 }
 
 /// Entities for the tests of this module and those below it.

@@ -7,6 +7,8 @@ pub mod diagnosis;
 pub mod diffusion_ner;
 pub mod import;
 pub mod locate_label;
+pub mod none_bias;
+pub mod overlaps;
 pub mod seq_ner;
 pub mod settings;
 pub mod span_ner;
@@ -19,6 +21,7 @@ use serde_json::Value;
 
 pub use diagnosis::{Count, Detail, Diagnosis, Evidence, add_counts};
 pub use import::Imported;
+pub use overlaps::Overlaps;
 pub use settings::{Preset, Settings};
 
 use crate::data::stats::Stats;
@@ -36,8 +39,14 @@ pub trait Head: Module + ModuleDisplay + Debug + Send + Sync + 'static {
     /// Training targets of a batch, as plain data.
     type Gold: Clone + Debug + Send + 'static;
 
+    /// The network's scores for one sentence, as plain data: everything that decoding settings are applied to.
+    type Candidates: Clone + Debug + Send + Sync + 'static;
+
     /// Its name in recipes.
     fn name() -> String;
+
+    /// The settings it was made with.
+    fn config(&self) -> &Self::Config;
 
     /// Fails with an explanation if the head cannot be used with an encoder of this width.
     fn fits(_config: &Self::Config, _width: usize) -> Result<()> {
@@ -79,12 +88,24 @@ pub trait Head: Module + ModuleDisplay + Debug + Send + Sync + 'static {
     /// The loss of a batch.
     fn loss(&self, states: &WordStates, gold: &Self::Gold) -> Losses;
 
-    /// The mentions of each sentence, in the order of their spans.
-    fn decode(&self, states: &WordStates) -> Vec<Vec<Mention>>;
+    /// The scores of each sentence, from which mentions are decoded.
+    fn candidates(&self, states: &WordStates) -> Vec<Self::Candidates>;
+
+    /// The mentions of a sentence under `config`, in the order of their spans. `config` differs from the head's own at
+    /// most in settings that may change after training, so that they can be chosen without computing scores again.
+    fn mentions(&self, config: &Self::Config, candidates: &Self::Candidates) -> Vec<Mention>;
+
+    /// The mentions of each sentence.
+    fn decode(&self, states: &WordStates) -> Vec<Vec<Mention>> {
+        let all = self.candidates(states);
+        let mentions = |candidates| self.mentions(self.config(), candidates);
+        all.iter().map(mentions).collect()
+    }
 
     /// The mentions of each sentence together with everything else the head can report about them.
-    fn diagnose(&self, states: &WordStates, _detail: Detail) -> Diagnosis {
-        Diagnosis::of(self.decode(states))
+    fn diagnose(&self, candidates: &[Self::Candidates], _detail: Detail) -> Diagnosis {
+        let mentions = |candidates| self.mentions(self.config(), candidates);
+        Diagnosis::of(candidates.iter().map(mentions).collect())
     }
 
     /// Settings that suit a corpus better than the defaults, for the recipe that `nerzoo init` writes.

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::overlaps::Overlaps;
 use crate::error::{Error, Result, key_problem};
 
 /// Which description of a model the default settings follow.
@@ -51,6 +52,9 @@ pub trait Settings:
     /// Fails with an explanation if a value is out of range or if two values contradict each other. The message starts
     /// with the name of the setting.
     fn check(&self) -> Result<()>;
+
+    /// Replaces `overlaps = "auto"` by what occurs in the training data.
+    fn resolve_overlaps(&mut self, _corpus: Overlaps) {}
 
     /// Old spellings of keys and values that are still read.
     fn renamed() -> &'static [Renamed] {
@@ -115,6 +119,8 @@ pub struct Setting {
     /// For a threshold on the score of mentions: its value for a score of 1. All values of such a setting can be
     /// evaluated from one run with the lowest.
     pub score_scale: Option<f64>,
+    /// The values that are tried on the dev sentences after training; empty for a setting that is left as it is.
+    pub tuned_over: Vec<Value>,
 }
 
 /// All settings of a head in the order of their declaration, the parts of a bundle included.
@@ -150,8 +156,26 @@ fn list(schema: &Value, prefix: &str, defaults: &[(Preset, Value)], settings: &m
             defaults,
             at_inference: property["inference"] == true,
             score_scale: property["score_scale"].as_f64(),
+            tuned_over: tuned_over(property),
         });
     }
+}
+
+/// The values to try after training: listed under `tune`, or `tune_range` = [first, last, step].
+fn tuned_over(property: &Value) -> Vec<Value> {
+    if let Some(values) = property["tune"].as_array() {
+        return values.clone();
+    }
+    let range: Vec<f64> = (property["tune_range"].as_array().into_iter().flatten())
+        .filter_map(Value::as_f64)
+        .collect();
+    let [first, last, step] = range[..] else {
+        return Vec::new();
+    };
+    let steps = ((last - first) / step).round() as usize;
+    // Rounded, so that 0.1 · 3 is written as 0.3.
+    let value = |index: usize| ((first + step * index as f64) * 1e6).round() / 1e6;
+    (0..=steps).map(|index| Value::from(value(index))).collect()
 }
 
 /// The type of a property in words.
@@ -205,7 +229,7 @@ fn rename(given: Map<String, Value>, list: &[Renamed]) -> Result<Map<String, Val
 }
 
 /// The values of settings by key.
-pub(super) fn to_map(settings: &impl Serialize) -> Map<String, Value> {
+pub(crate) fn to_map(settings: &impl Serialize) -> Map<String, Value> {
     match serde_json::to_value(settings) {
         Ok(Value::Object(map)) => map,
         _ => Map::new(),
@@ -245,6 +269,11 @@ pub fn below_one(name: &str, value: f64) -> Result<()> {
 /// Fails unless a share or threshold is between 0 and 1, both included.
 pub fn up_to_one(name: &str, value: f64) -> Result<()> {
     within(name, value, (0.0..=1.0).contains(&value), "between 0 and 1")
+}
+
+/// Fails unless a bias is a number of a sensible size.
+pub fn finite(name: &str, value: f64) -> Result<()> {
+    within(name, value, value.abs() <= 100.0, "between -100 and 100")
 }
 
 /// Fails unless a weight or exponent is at least 0 and of a sensible size.

@@ -181,5 +181,48 @@ fn scores(text: &mut String, facts: &CardFacts<'_>) -> std::fmt::Result {
             )?;
         }
     }
-    writeln!(text)
+    writeln!(text)?;
+    tuning(text, &facts.metrics["tuning"])
+}
+
+/// The decoding settings chosen on dev, with the scores before and after.
+fn tuning(text: &mut String, tuning: &Value) -> std::fmt::Result {
+    let changes = tuning["changes"].as_array().map_or(&[][..], Vec::as_slice);
+    if !tuning.is_object() {
+        return Ok(());
+    }
+    if changes.is_empty() {
+        return writeln!(
+            text,
+            "Decoding settings were tried on dev; none was better than the ones it was trained with.\n"
+        );
+    }
+    writeln!(
+        text,
+        "These decoding settings were chosen on dev after training; the scores above are with them.\n"
+    )?;
+    writeln!(text, "| setting | as trained | as chosen |\n|---|---|---|")?;
+    for change in changes {
+        writeln!(
+            text,
+            "| `head.{}` | {} | {} |",
+            change["setting"].as_str().unwrap_or_default(),
+            change["trained"],
+            change["chosen"]
+        )?;
+    }
+    let trained = &tuning["as_trained"];
+    for split in ["dev", "test"].into_iter().filter(|split| trained[split].is_object()) {
+        writeln!(
+            text,
+            "| {split} F1 | {:.2} | see above |",
+            100.0 * number(&trained[split]["f1"])
+        )?;
+    }
+    writeln!(
+        text,
+        "\nDev F1 with settings chosen on other dev sentences: {:.2} (as trained {:.2}).\n",
+        100.0 * number(&tuning["dev_f1_cross_fitted"]),
+        100.0 * number(&tuning["dev_f1_as_trained"])
+    )
 }

@@ -362,6 +362,7 @@ mod tests {
             defaults: vec![(Preset::Paper, Value::from(1))],
             at_inference,
             score_scale: None,
+            tuned_over: Vec::new(),
         }
     }
 

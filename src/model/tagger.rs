@@ -118,6 +118,37 @@ impl<H: Head> ModelTagger<H> {
         }
     }
 
+    /// The head's scores for each sentence, to choose decoding settings on.
+    pub fn candidates(&self, sentences: &[Sentence]) -> Result<Vec<H::Candidates>> {
+        let mut all = vec![None; sentences.len()];
+        self.each_batch(sentences, |batch, pieces| {
+            let states = self.model.states(pieces, false);
+            for (index, found) in batch.iter().zip(self.model.head.candidates(&states)) {
+                all[*index] = Some(found);
+            }
+        })?;
+        Ok(all.into_iter().flatten().collect())
+    }
+
+    /// The mentions of each sentence under each of several settings of the head, computed with one pass.
+    pub fn tag_with(
+        &self,
+        sentences: &[Sentence],
+        settings: &[&H::Config],
+    ) -> Result<Vec<Vec<Vec<Mention>>>> {
+        let head = &self.model.head;
+        let mut all = vec![vec![Vec::new(); sentences.len()]; settings.len()];
+        self.each_batch(sentences, |batch, pieces| {
+            let found = head.candidates(&self.model.states(pieces, false));
+            for (index, candidates) in batch.iter().zip(found) {
+                for (mentions, settings) in all.iter_mut().zip(settings) {
+                    mentions[*index] = head.mentions(settings, &candidates);
+                }
+            }
+        })?;
+        Ok(all)
+    }
+
     /// Calls `call` with the indices of a batch's sentences and the batch, for one batch after the other. A background
     /// thread prepares the next batches meanwhile.
     fn each_batch(
@@ -180,8 +211,9 @@ impl<H: Head> Tagger for ModelTagger<H> {
     fn diagnose(&self, sentences: &[Sentence]) -> Result<Diagnosis> {
         let mut all = Diagnosis::empty(sentences.len());
         self.each_batch(sentences, |batch, pieces| {
-            let states = self.model.states(pieces, false);
-            all.insert(batch, self.model.head.diagnose(&states, Detail::Full));
+            let head = &self.model.head;
+            let candidates = head.candidates(&self.model.states(pieces, false));
+            all.insert(batch, head.diagnose(&candidates, Detail::Full));
         })?;
         Ok(all)
     }

@@ -1,7 +1,7 @@
 //! A linear-chain conditional random field (CRF), vectorised over the batch.
 
 use burn::module::{Initializer, Module, Param};
-use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
+use burn::tensor::{Bool, Device, Tensor, TensorData};
 
 use super::rows::index_tensor;
 use super::{host, mask};
@@ -130,75 +130,117 @@ impl Crf {
         steps
     }
 
-    /// The backward recursion: β at each word, `[batch, tags]`.
-    fn backward(&self, emissions: &Tensor<3>, lengths: &[usize]) -> Vec<Tensor<2>> {
-        let [batch, words, tags] = emissions.dims();
-        let transitions = self.transitions.val().exp().transpose();
-        let end = self.end.val().unsqueeze::<2>().expand([batch, tags]);
-        let mut steps = vec![end.clone()];
-        for word in (0..words - 1).rev() {
-            let following = steps[steps.len() - 1].clone() + word_scores(emissions, word + 1);
-            let next = log_matmul(following, transitions.clone());
-            // In a sentence without a next word, β is still that of its last word.
-            steps.push(keep_ended(lengths, word + 1, next, end.clone()));
+    /// The learned scores on the host, to decode sentences one by one.
+    pub fn scores(&self) -> CrfScores {
+        let [tags] = self.start.dims();
+        let all = Tensor::cat(
+            vec![
+                self.start.val(),
+                self.end.val(),
+                self.transitions.val().reshape([tags * tags]),
+            ],
+            0,
+        );
+        let mut start = host::floats(all);
+        let mut end = start.split_off(tags);
+        let transitions = end.split_off(tags);
+        CrfScores {
+            start,
+            end,
+            transitions,
         }
-        steps.reverse();
-        steps
+    }
+}
+
+/// The learned scores of a [`Crf`] on the host. Emissions of a sentence are `[words, tags]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CrfScores {
+    start: Vec<f32>,
+    end: Vec<f32>,
+    transitions: Vec<f32>,
+}
+
+impl CrfScores {
+    fn tags(&self) -> usize {
+        self.start.len()
     }
 
-    /// Marginal probability of each tag of each word.
-    ///
-    /// # Shapes
-    /// - emissions, output: `[batch, words, tags]`
-    pub fn marginals(&self, emissions: Tensor<3>, lengths: &[usize]) -> Tensor<3> {
-        let forward = self.forward(emissions.clone(), lengths);
-        let backward = self.backward(&emissions, lengths);
-        let partition = self.log_partition(emissions, lengths).unsqueeze_dim::<2>(1);
-        let words = forward
-            .into_iter()
-            .zip(backward)
-            .map(|(alpha, beta)| (alpha + beta - partition.clone()).exp())
-            .collect();
-        Tensor::stack(words, 1)
+    fn transition(&self, from: usize, to: usize) -> f32 {
+        self.transitions[from * self.tags() + to]
     }
 
-    /// The tag sequence with the highest score of each sentence, by the Viterbi algorithm. Results are copied from the device in one transfer.
-    ///
-    /// # Shapes
-    /// - emissions: `[batch, words, tags]`
-    pub fn viterbi(&self, emissions: Tensor<3>, lengths: &[usize]) -> Vec<Vec<i32>> {
-        let [batch, words, tags] = emissions.dims();
-        let transitions = self.transitions.val().unsqueeze::<3>();
-        let mut score = self.start.val().unsqueeze() + word_scores(&emissions, 0);
-        let mut back_pointers: Vec<Tensor<1, Int>> = Vec::with_capacity(words);
+    /// The tag sequence with the highest score, by the Viterbi algorithm; of equal ones, that of the lower tags.
+    pub fn viterbi(&self, emissions: &[f32]) -> Vec<usize> {
+        let tags = self.tags();
+        let words = emissions.len() / tags;
+        if words == 0 {
+            return Vec::new();
+        }
+        let mut score: Vec<f32> = add(&self.start, &emissions[..tags]);
+        let mut back_pointers = Vec::with_capacity((words - 1) * tags);
+        for row in emissions.chunks_exact(tags).skip(1) {
+            let from: Vec<usize> = (0..tags)
+                .map(|to| {
+                    let reached = |from: usize| score[from] + self.transition(from, to);
+                    (1..tags).fold(0, |best, from| {
+                        if reached(from) > reached(best) { from } else { best }
+                    })
+                })
+                .collect();
+            score = (0..tags)
+                .map(|to| score[from[to]] + self.transition(from[to], to) + row[to])
+                .collect();
+            back_pointers.extend(from);
+        }
+        let mut path = vec![host::argmax(&add(&score, &self.end))];
+        for from in back_pointers.chunks_exact(tags).rev() {
+            path.push(from[path[path.len() - 1]]);
+        }
+        path.reverse();
+        path
+    }
+
+    /// Marginal probability of each tag of each word: `[words, tags]`.
+    pub fn marginals(&self, emissions: &[f32]) -> Vec<f32> {
+        let tags = self.tags();
+        let words = emissions.len() / tags;
+        if words == 0 {
+            return Vec::new();
+        }
+        let row = |word: usize| &emissions[word * tags..(word + 1) * tags];
+        let mut forward = vec![add(&self.start, row(0))];
         for word in 1..words {
-            let all = score.clone().unsqueeze_dim::<3>(2) + transitions.clone();
-            let (best, from) = all.max_dim_with_indices(1); // [batch, 1, tags]
-            back_pointers.push(from.reshape([batch * tags]));
-            let next = best.reshape([batch, tags]) + word_scores(&emissions, word);
-            score = keep_ended(lengths, word, next, score);
+            let next = (0..tags).map(|to| {
+                let paths = (0..tags).map(|from| forward[word - 1][from] + self.transition(from, to));
+                log_sum(paths) + row(word)[to]
+            });
+            forward.push(next.collect());
         }
-        let last = (score + self.end.val().unsqueeze()).argmax(1);
-        back_pointers.insert(0, last.reshape([batch]));
-        let read = host::integers(Tensor::cat(back_pointers, 0));
-        let (last, back_pointers) = read.split_at(batch); // [batch], [words - 1, batch, tags]
-        lengths
-            .iter()
-            .enumerate()
-            .map(|(sentence, length)| {
-                let mut path = vec![0; *length];
-                let mut tag = last[sentence];
-                for word in (0..*length).rev() {
-                    path[word] = tag;
-                    if word > 0 {
-                        let from = ((word - 1) * batch + sentence) * tags;
-                        tag = back_pointers[from + tag as usize];
-                    }
-                }
-                path
-            })
+        let mut backward = vec![self.end.clone()];
+        for word in (1..words).rev() {
+            let following = add(&backward[backward.len() - 1], row(word));
+            let next = (0..tags)
+                .map(|from| log_sum((0..tags).map(|to| self.transition(from, to) + following[to])));
+            backward.push(next.collect());
+        }
+        backward.reverse();
+        let partition = log_sum(add(&forward[words - 1], &self.end).into_iter());
+        let both = forward.iter().zip(&backward);
+        both.flat_map(|(alpha, beta)| add(alpha, beta))
+            .map(|score| (score - partition).exp())
             .collect()
     }
+}
+
+/// Sums of corresponding elements.
+fn add(one: &[f32], other: &[f32]) -> Vec<f32> {
+    one.iter().zip(other).map(|(one, other)| one + other).collect()
+}
+
+/// `log Σ e^score` without overflow.
+fn log_sum(scores: impl Iterator<Item = f32> + Clone) -> f32 {
+    let highest = scores.clone().fold(f32::NEG_INFINITY, f32::max);
+    highest + scores.map(|score| (score - highest).exp()).sum::<f32>().ln()
 }
 
 /// Emissions of one word: `[batch, tags]`.
@@ -277,11 +319,11 @@ mod tests {
         for device in crate::device::cpu_devices() {
             let (crf, emissions, lengths) = example(&device);
             let partition = host::floats(crf.log_partition(emissions.clone(), &lengths));
-            let marginals = host::floats(crf.marginals(emissions.clone(), &lengths));
-            let best = crf.viterbi(emissions.clone(), &lengths);
+            let host_scores = crf.scores();
             let all = host::floats(emissions.clone());
             for (sentence, length) in lengths.iter().take(2).enumerate() {
-                let own = &all[sentence * 12..];
+                let own = &all[sentence * 12..][..length * 3];
+                let marginals = host_scores.marginals(own);
                 let scores: Vec<(f64, Vec<usize>)> = paths(*length)
                     .into_iter()
                     .map(|path| (score(&crf, own, &path), path))
@@ -289,8 +331,7 @@ mod tests {
                 let sum: f64 = scores.iter().map(|(score, _)| score.exp()).sum();
                 assert!((partition[sentence] as f64 - sum.ln()).abs() < 1e-4);
                 let (_, winner) = scores.iter().max_by(|a, b| a.0.total_cmp(&b.0)).unwrap();
-                let found: Vec<usize> = best[sentence].iter().map(|tag| *tag as usize).collect();
-                assert_eq!(&found, winner);
+                assert_eq!(&host_scores.viterbi(own), winner);
                 for word in 0..*length {
                     for tag in 0..3 {
                         let with: f64 = scores
@@ -298,12 +339,13 @@ mod tests {
                             .filter(|(_, path)| path[word] == tag)
                             .map(|(score, _)| score.exp())
                             .sum();
-                        let got = marginals[(sentence * 4 + word) * 3 + tag] as f64;
+                        let got = marginals[word * 3 + tag] as f64;
                         assert!((got - with / sum).abs() < 1e-4, "{got} {}", with / sum);
                     }
                 }
             }
-            assert!(best[2].is_empty());
+            assert!(host_scores.viterbi(&[]).is_empty());
+            assert!(host_scores.marginals(&[]).is_empty());
             let gold = [vec![0, 1, 2, 0], vec![2, 1], vec![]];
             let likelihood = host::floats(crf.log_likelihood(emissions, &lengths, &gold));
             let expected = score(&crf, &all, &[0, 1, 2, 0]) - partition[0] as f64;

@@ -42,24 +42,6 @@ pub fn argmax(row: &[f32]) -> usize {
     )
 }
 
-/// The class with the highest score of each real word, sentence by sentence: see [`argmax`]. `scores` is
-/// `[batch, words, classes]` in row-major order; padding words are left out.
-pub fn argmax_words(
-    scores: &[f32],
-    words: usize,
-    classes: usize,
-    lengths: &[usize],
-) -> Vec<Vec<i32>> {
-    let class = |sentence: usize, word: usize| {
-        argmax(&scores[(sentence * words + word) * classes..][..classes]) as i32
-    };
-    lengths
-        .iter()
-        .enumerate()
-        .map(|(sentence, length)| (0..*length).map(|word| class(sentence, word)).collect())
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,12 +51,5 @@ mod tests {
         assert_eq!(argmax(&[]), 0);
         assert_eq!(argmax(&[-1.0]), 0);
         assert_eq!(argmax(&[0.5, 2.0, -3.0, 2.0]), 1);
-    }
-
-    #[test]
-    fn argmax_words_skips_padding() {
-        let scores = [0.0, 1.0, 3.0, 2.0, 9.0, 9.0, 4.0, 5.0];
-        let expected = [vec![1, 0], vec![0]];
-        assert_eq!(argmax_words(&scores, 2, 2, &[2, 1]), expected);
     }
 }

@@ -164,6 +164,9 @@ pub struct TrainConfig {
     pub freeze_rate: Option<f64>,
     /// Stop after this many epochs without a better dev F1. 0 for never.
     pub patience: usize,
+    /// Choose the head's decoding settings (thresholds, biases, overlaps) on the dev sentences: after each epoch to compare
+    /// checkpoints, and for the final model. Off in recipes that follow a paper.
+    pub tune: bool,
     /// Write the final weights in half precision.
     pub half: bool,
     /// Minutes between checkpoints within an epoch; there is always one at its end.
@@ -190,6 +193,7 @@ impl Default for TrainConfig {
             freeze_encoder: 0,
             freeze_rate: None,
             patience: 0,
+            tune: true,
             half: false,
             checkpoint_minutes: 5.0,
             report_seconds: 10.0,

@@ -30,8 +30,11 @@ pub struct Point {
     pub dev_precision: Option<f64>,
     /// Strict recall on the development data, in 0..=1.
     pub dev_recall: Option<f64>,
-    /// Strict F1 on the development data, in 0..=1.
+    /// Strict F1 on the development data, in 0..=1; with decoding settings chosen on them if the recipe says so.
     pub dev_f1: Option<f64>,
+    /// The same with the decoding settings of the recipe.
+    #[serde(default)]
+    pub dev_f1_as_trained: Option<f64>,
     /// Strict F1 of a bundle's other head on the development data, in 0..=1.
     #[serde(default)]
     pub other_f1: Option<f64>,
@@ -158,6 +161,7 @@ mod tests {
             dev_precision: dev_f1,
             dev_recall: dev_f1,
             dev_f1,
+            dev_f1_as_trained: None,
             other_f1: None,
             learning_rate: 3e-5,
             seconds: 12.5 * epoch as f64,

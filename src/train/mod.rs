@@ -20,6 +20,7 @@ pub mod step;
 mod strategy;
 pub mod trainer;
 mod training_loop;
+pub mod tune;
 
 pub use checkpoints::load_checkpoint;
 pub use corpus::Corpus;

@@ -16,7 +16,7 @@ use crate::encoder::vocabulary::FeatureVocabulary;
 use crate::encoder::{EncodedSentence, EncoderConfig, load, word_vectors};
 use crate::error::{Error, Result};
 use crate::files::write_atomic;
-use crate::heads::Head;
+use crate::heads::{Head, Overlaps, Settings};
 use crate::model::folder::ModelConfig;
 use crate::model::recognizer::Recognizer;
 use crate::recipe::Recipe;
@@ -42,7 +42,8 @@ pub struct PreparedRun<H: Head> {
 
 impl<H: Head> PreparedRun<H> {
     /// Finds the pretrained encoder or describes a new one, and checks that everything fits together.
-    pub fn new(recipe: Recipe, head: H::Config, corpus: Corpus) -> Result<Self> {
+    pub fn new(recipe: Recipe, mut head: H::Config, corpus: Corpus) -> Result<Self> {
+        head.resolve_overlaps(Overlaps::of_corpus(&corpus.train));
         let choice = &recipe.encoder;
         let (pieces, transformer, pretrained) = match &choice.pretrained {
             Some(name) => {
@@ -124,14 +125,14 @@ impl<H: Head> PreparedRun<H> {
     /// Writes `config.json` and `tokenizer.json`, with which a checkpoint of the run can be evaluated.
     pub fn write_description(&self, out: &Path) -> Result<()> {
         let path = out.join("config.json");
-        let json = serde_json::to_string_pretty(&self.config()).expect("a config is plain data");
+        let json = serde_json::to_string_pretty(&self.config(&self.head)).expect("a config is plain data");
         write_atomic(&path, json.as_bytes())?;
         self.tokenizer.save(&out.join("tokenizer.json"))
     }
 
-    /// The model's `config.json`.
-    pub fn config(&self) -> ModelConfig {
-        ModelConfig::new::<H>(&self.head, &self.corpus.labels, &self.encoder)
+    /// The `config.json` of a model with these settings of the head.
+    pub fn config(&self, head: &H::Config) -> ModelConfig {
+        ModelConfig::new::<H>(head, &self.corpus.labels, &self.encoder)
     }
 
     /// Makes batches of these sentences.

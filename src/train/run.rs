@@ -22,9 +22,10 @@ use super::state::RunState;
 use super::step::{Loss, SpanF1};
 use super::strategy::ResumableTraining;
 use super::training_loop::LoopConfig;
+use super::tune::{self, ScoredSentence, Tuned, Tuning};
 use crate::device;
 use crate::error::{Error, Result};
-use crate::eval::{Report, evaluate};
+use crate::eval::{self, Report};
 use crate::heads::Head;
 use crate::model::recognizer::Recognizer;
 use crate::model::tagger::{ModelTagger, Tagger};
@@ -114,6 +115,8 @@ pub struct Finished {
     pub dev: Option<Report>,
     /// Scores on test, when there is one.
     pub test: Option<Report>,
+    /// The decoding settings chosen on dev, if the recipe says so.
+    pub tuning: Option<Tuning>,
     /// The state at the end of training.
     pub state: RunState,
 }
@@ -274,28 +277,44 @@ impl<H: Head> PreparedRun<H> {
         );
     }
 
-    /// Evaluates the best checkpoint and writes the model folder.
+    /// Chooses decoding settings for the best checkpoint, evaluates it and writes the model folder.
     fn finish(&self, options: &TrainOptions, state: RunState) -> Result<Finished> {
         let device = options.devices[0].clone().inner();
-        let fresh = Recognizer::<H>::new(&self.encoder, &self.head, &self.corpus.labels, &device);
         let checkpoint = Checkpoints::at(&options.out).step_folder(state.best_step);
-        let model = folder::restore(fresh, &checkpoint)?;
-        let tagger = ModelTagger::new(
-            model.clone(),
-            self.tokenizer.clone(),
-            self.encoder.clone(),
-            self.corpus.labels.clone(),
-        );
-        let score = |sentences: &[Sentence]| {
-            if sentences.is_empty() {
-                Ok(None)
-            } else {
-                evaluate(&tagger, sentences).map(Some)
-            }
+        let restored = |head: &H::Config| {
+            let fresh = Recognizer::<H>::new(&self.encoder, head, &self.corpus.labels, &device);
+            folder::restore(fresh, &checkpoint)
         };
-        let dev = score(&self.corpus.dev)?;
-        let test = score(&self.corpus.test)?;
-        let metrics = self.metrics(&state, dev.as_ref(), test.as_ref());
+        let mut model = restored(&self.head)?;
+        let mut tagger = self.tagger(&model);
+        let tuned = if self.recipe.train.tune && !self.corpus.dev.is_empty() {
+            Some(self.tune(&model, &tagger)?)
+        } else {
+            None
+        };
+        let mut head = &self.head;
+        if let Some(tuned) = tuned.as_ref().filter(|tuned| !tuned.changes.is_empty()) {
+            head = &tuned.config;
+            model = restored(head)?;
+            tagger = self.tagger(&model);
+        }
+        let score = |sentences: &[Sentence]| -> Result<Option<[Report; 2]>> {
+            if sentences.is_empty() {
+                return Ok(None);
+            }
+            let mentions = tagger.tag_with(sentences, &[head, &self.head])?;
+            Ok(Some([0, 1].map(|way| eval::score(sentences, &mentions[way]))))
+        };
+        let (dev, dev_as_trained) = score(&self.corpus.dev)?.map(|[a, b]| (a, b)).unzip();
+        let (test, test_as_trained) = score(&self.corpus.test)?.map(|[a, b]| (a, b)).unzip();
+        let tuning = tuned.as_ref().map(|tuned| Tuning {
+            changes: tuned.changes.clone(),
+            dev_f1_as_trained: tuned.as_trained.f1(),
+            dev_f1_cross_fitted: tuned.cross_fitted.f1(),
+            dev_as_trained,
+            test_as_trained,
+        });
+        let metrics = self.metrics(&state, dev.as_ref(), test.as_ref(), tuning.as_ref());
         let card = card::card(&card::CardFacts {
             recipe: &self.recipe,
             labels: &self.corpus.labels,
@@ -308,7 +327,7 @@ impl<H: Head> PreparedRun<H> {
             &options.out,
             &folder::ModelFiles {
                 model: &model,
-                config: self.config(),
+                config: self.config(head),
                 tokenizer: &self.tokenizer,
                 recipe: self.recipe.to_toml()?,
                 metrics,
@@ -320,14 +339,44 @@ impl<H: Head> PreparedRun<H> {
             tagger: Box::new(tagger),
             dev,
             test,
+            tuning,
             state,
         })
     }
 
-    fn metrics(&self, state: &RunState, dev: Option<&Report>, test: Option<&Report>) -> Value {
+    fn tagger(&self, model: &Recognizer<H>) -> ModelTagger<H> {
+        ModelTagger::new(
+            model.clone(),
+            self.tokenizer.clone(),
+            self.encoder.clone(),
+            self.corpus.labels.clone(),
+        )
+    }
+
+    /// Chooses decoding settings on the dev sentences.
+    fn tune(&self, model: &Recognizer<H>, tagger: &ModelTagger<H>) -> Result<Tuned<H::Config>> {
+        let dev = &self.corpus.dev;
+        let scored: Vec<_> = (tagger.candidates(dev)?.into_iter().zip(dev).enumerate())
+            .map(|(index, (candidates, sentence))| ScoredSentence {
+                index,
+                candidates,
+                entities: sentence.entities.clone(),
+            })
+            .collect();
+        tune::tune(&model.head, &scored)
+    }
+
+    fn metrics(
+        &self,
+        state: &RunState,
+        dev: Option<&Report>,
+        test: Option<&Report>,
+        tuning: Option<&Tuning>,
+    ) -> Value {
         json!({
             "dev": dev.map(Report::to_json),
             "test": test.map(Report::to_json),
+            "tuning": tuning.map(Tuning::to_json),
             "best_step": state.best_step,
             "steps": state.step,
             "seconds": state.seconds,

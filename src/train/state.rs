@@ -41,8 +41,10 @@ pub struct RunState {
 pub struct DevScore {
     /// Mean loss over sentences.
     pub loss: f64,
-    /// Strict counts.
+    /// Strict counts, with decoding settings chosen on the dev sentences if the recipe says so.
     pub counts: Counts,
+    /// Strict counts with the decoding settings of the recipe.
+    pub as_trained: Counts,
 }
 
 /// When training stops.
@@ -88,6 +90,7 @@ impl RunState {
             dev_precision: dev.map(|dev| dev.counts.precision()),
             dev_recall: dev.map(|dev| dev.counts.recall()),
             dev_f1: f1,
+            dev_f1_as_trained: dev.map(|dev| dev.as_trained.f1()),
             other_f1: self.other.as_ref().map(|(_, f1)| *f1),
             learning_rate,
             seconds: self.seconds,
@@ -120,7 +123,11 @@ mod tests {
             predicted: 10,
             gold: 10,
         };
-        Some(DevScore { loss: 1.0, counts })
+        Some(DevScore {
+            loss: 1.0,
+            counts,
+            as_trained: counts,
+        })
     }
 
     #[test]

@@ -11,11 +11,12 @@ use burn::train::metric::{
 use burn::train::{InferenceStep, ItemLazy, TrainOutput, TrainStep};
 
 use super::batches::Batch;
+use super::tune::{ScoredSentence, count};
 use crate::eval::Counts;
 use crate::heads::{Count, Detail, Head, add_counts};
 use crate::model::recognizer::Recognizer;
 use crate::nn::host;
-use crate::text::{Entity, Mention, outermost};
+use crate::text::{Entity, Mention};
 
 /// The result of a training or validation step.
 #[derive(Debug, Clone, Default)]
@@ -92,38 +93,47 @@ impl<H: Head> InferenceStep for Recognizer<H> {
     type Output = Outcome;
 
     fn step(&self, batch: Batch<H::Gold>) -> Outcome {
-        let states = self.states(&batch.pieces, false);
-        let loss = self.head.loss(&states, &batch.gold).total;
-        let found = self.head.diagnose(&states, Detail::Summary);
-        // At this level of detail only a bundle has evidence: its other head.
-        let other = found.evidence.into_iter().next().map(|other| {
-            let counts = count(&batch.entities, other.mentions, other.nested);
-            (other.name, counts)
-        });
-        Outcome {
-            loss: host::floats(loss)[0] as f64,
-            unread: None,
-            batch: batch.number,
-            sentences: batch.sentences.len(),
-            counts: count(&batch.entities, found.mentions, self.head.nested()),
-            other,
-            diagnostics: found.counts,
-        }
+        validate(self, batch).0
     }
 }
 
-/// Strict counts of a batch; a flat head is scored on the outermost entities.
-fn count(gold: &[Vec<Entity>], mentions: Vec<Vec<Mention>>, nested: bool) -> Counts {
-    gold.iter()
-        .zip(mentions)
-        .map(|(gold, mentions)| {
-            let found: Vec<Entity> = mentions.into_iter().map(|m| m.entity).collect();
-            if nested {
-                Counts::of(gold, &found)
-            } else {
-                Counts::of(&outermost(gold), &found)
-            }
+/// Loss and scores of a dev batch, and what decoding settings can be chosen on.
+pub(super) fn validate<H: Head>(
+    model: &Recognizer<H>,
+    batch: Batch<H::Gold>,
+) -> (Outcome, Vec<ScoredSentence<H::Candidates>>) {
+    let states = model.states(&batch.pieces, false);
+    let loss = model.head.loss(&states, &batch.gold).total;
+    let candidates = model.head.candidates(&states);
+    let found = model.head.diagnose(&candidates, Detail::Summary);
+    // At this level of detail only a bundle has evidence: its other head.
+    let other = found.evidence.into_iter().next().map(|other| {
+        let counts = sum(&batch.entities, other.mentions, other.nested);
+        (other.name, counts)
+    });
+    let outcome = Outcome {
+        loss: host::floats(loss)[0] as f64,
+        unread: None,
+        batch: batch.number,
+        sentences: batch.sentences.len(),
+        counts: sum(&batch.entities, found.mentions, model.head.nested()),
+        other,
+        diagnostics: found.counts,
+    };
+    let scored = (batch.sentences.into_iter().zip(candidates).zip(batch.entities))
+        .map(|((index, candidates), entities)| ScoredSentence {
+            index,
+            candidates,
+            entities,
         })
+        .collect();
+    (outcome, scored)
+}
+
+/// Strict counts of a batch.
+fn sum(gold: &[Vec<Entity>], mentions: Vec<Vec<Mention>>, nested: bool) -> Counts {
+    (gold.iter().zip(mentions))
+        .map(|(gold, mentions)| count(gold, mentions, nested))
         .sum()
 }
 

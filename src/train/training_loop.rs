@@ -13,7 +13,7 @@ use burn::optim::GradientsAccumulator;
 use burn::tensor::Device;
 use burn::train::metric::store::EventStoreClient;
 use burn::train::{
-    EventProcessorTraining, InferenceStep, Interrupter, Learner, LearnerEvent,
+    EventProcessorTraining, Interrupter, Learner, LearnerEvent,
     LearningCheckpointer, SupervisedTrainingEventProcessor, TrainLoader, TrainingComponents,
     TrainingItem, ValidLoader,
 };
@@ -25,7 +25,8 @@ use super::optimizer::{GradientScale, all_finite};
 use super::progress::Reporter;
 use super::run::ProgressOutput;
 use super::state::{DevScore, RunState, StopRule};
-use super::step::{Outcome, ValidationSums};
+use super::step::{self, Outcome, ValidationSums};
+use super::tune;
 use crate::error::{Error, Result};
 use crate::heads::Head;
 use crate::model::recognizer::Recognizer;
@@ -317,10 +318,14 @@ impl<'a, H: Head> TrainingLoop<'a, H> {
         });
         let mut batches = valid.iter();
         let mut iteration = 0;
+        let mut dev = Vec::new();
         while let Some(batch) = batches.next() {
             let batch = batch.map_err(|problem| Error::Training(problem.to_string()))?;
-            let outcome = InferenceStep::step(&model, batch);
+            let (outcome, scored) = step::validate(&model, batch);
             sums.add(&outcome);
+            if self.config.train.tune {
+                dev.extend(scored);
+            }
             iteration += 1;
             let item = TrainingItem::new(outcome, batches.progress(), Some(iteration), None);
             self.valid_event(LearnerEvent::ProcessedItem(item));
@@ -335,9 +340,16 @@ impl<'a, H: Head> TrainingLoop<'a, H> {
             }
         }
         self.state.other = sums.other.map(|(name, counts)| (name, counts.f1()));
+        // The model is judged with the settings that it would be used with.
+        let counts = if dev.is_empty() || self.interrupter.should_stop() {
+            sums.counts
+        } else {
+            tune::tune(&model.head, &dev)?.cross_fitted
+        };
         Ok(DevScore {
             loss: sums.loss / valid.num_items().max(1) as f64,
-            counts: sums.counts,
+            counts,
+            as_trained: sums.counts,
         })
     }
 

@@ -11,11 +11,11 @@ use nerzoo::encoder::batching::{PackedRows, PieceBatch};
 use nerzoo::encoder::{EncoderConfig, LayerPooling, Pooling, WordStates, load};
 use nerzoo::heads::diffusion_ner::import::layer_name;
 use nerzoo::heads::diffusion_ner::{
-    AllowedOverlap, Config, Denoised, DiffusionNer, EncodedWords, Expansion, Gold, GoldEntity,
+    Config, Denoised, DiffusionNer, EncodedWords, Expansion, Gold, GoldEntity,
     NoiseSchedule, NoiseSource, Pair, SentenceTarget, SpanCandidate, SpanFeatures, Trajectory,
     Variance, candidates, choose, entities, loss_of_matches, matching, noisy, sample, signals,
 };
-use nerzoo::heads::{Head, Preset, Settings};
+use nerzoo::heads::{Head, Overlaps, Preset, Settings};
 use nerzoo::model::folder;
 use nerzoo::model::recognizer::Recognizer;
 use nerzoo::nn::host::floats;
@@ -480,14 +480,14 @@ impl NoiseSource for Recorded {
 
 /// The fixture's entities for a threshold, for each kind of overlap that can be allowed.
 fn check_decoded(fixture: &Fixture, trajectory: &Trajectory, prefix: &str, threshold: f64) {
-    for (output, ending) in [
-        (AllowedOverlap::Nested, "nested"),
-        (AllowedOverlap::Flat, "flat"),
-        (AllowedOverlap::All, "none"),
+    for (overlaps, ending) in [
+        (Overlaps::Nested, "nested"),
+        (Overlaps::Flat, "flat"),
+        (Overlaps::Any, "none"),
     ] {
         let config = Config {
             threshold,
-            output,
+            overlaps,
             ..config(fixture)
         };
         let name = format!("{prefix}_{ending}");
@@ -496,7 +496,7 @@ fn check_decoded(fixture: &Fixture, trajectory: &Trajectory, prefix: &str, thres
         let found = candidates(trajectory);
         assert_eq!(found.len(), expected.len(), "{name}");
         for (found, expected) in found.into_iter().zip(expected) {
-            let found = choose(&config, found);
+            let found = choose(&config, &found);
             let own: Vec<[usize; 3]> = found.iter().map(entity).collect();
             let theirs: Vec<[usize; 3]> = expected
                 .iter()
@@ -504,7 +504,7 @@ fn check_decoded(fixture: &Fixture, trajectory: &Trajectory, prefix: &str, thres
                 .collect();
             assert_eq!(own, theirs, "{} {name}", fixture.name);
             for (found, expected) in found.iter().zip(expected) {
-                assert!((found.sum as f64 - expected[3]).abs() < 1e-4, "{name}");
+                assert!((found.sum() as f64 - expected[3]).abs() < 1e-4, "{name}");
             }
         }
     }

@@ -4,7 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::heads::settings::{Preset, Settings, at_least_one, below_one};
+use crate::heads::Overlaps;
+use crate::heads::settings::{Preset, Settings, at_least_one, below_one, finite};
 
 /// Which boundaries have offset labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -94,8 +95,17 @@ pub struct Config {
     /// Label smoothing.
     pub smoothing: f64,
     /// How mentions are decoded from the grid of labels.
-    #[schemars(extend("inference" = true))]
+    #[schemars(extend("inference" = true, "tune" = ["centre", "rules", "votes"]))]
     pub decode: Decoding,
+    /// Added to the score of "out of range" in prediction: above 0 gives fewer mentions, below 0 more.
+    #[schemars(extend("inference" = true, "tune_range" = [-3.0, 3.0, 0.25]))]
+    pub none_bias: f64,
+    /// Of mentions with the same words, keep only the one with the most probable type.
+    #[schemars(extend("inference" = true, "tune" = [false, true]))]
+    pub one_type: bool,
+    /// Which mentions may overlap: as in the training data (auto), none (flat), nested ones (nested) or any.
+    #[schemars(extend("inference" = true, "tune" = ["nested", "any"]))]
+    pub overlaps: Overlaps,
 }
 
 impl Settings for Config {
@@ -135,6 +145,9 @@ impl Settings for Config {
                 Preset::Paper => Decoding::Rules,
                 Preset::Released => Decoding::Votes,
             },
+            none_bias: 0.0,
+            one_type: false,
+            overlaps: Overlaps::Any,
         }
     }
 
@@ -150,7 +163,12 @@ impl Settings for Config {
         below_one("lstm_dropout", self.lstm_dropout)?;
         below_one("biaffine_dropout", self.biaffine_dropout)?;
         below_one("convolution_dropout", self.convolution_dropout)?;
+        finite("none_bias", self.none_bias)?;
         below_one("smoothing", self.smoothing)
+    }
+
+    fn resolve_overlaps(&mut self, corpus: Overlaps) {
+        self.overlaps = self.overlaps.or(corpus);
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::config::Decoding;
+use super::config::{Config, Decoding};
 use super::network::{Bopn, TypesAndWords};
 use super::target::{Offset, OffsetScheme};
 use crate::encoder::WordStates;
-use crate::heads::{Detail, Diagnosis, Evidence};
+use crate::heads::overlaps::one_type_per_span;
+use crate::heads::{Detail, Diagnosis, Evidence, none_bias};
 use crate::nn::host;
 use crate::text::{Entity, Mention, Span};
 
@@ -40,32 +41,60 @@ impl GridCell {
     }
 }
 
-/// The labelled cells of one sentence, and its length in words.
-type SentenceCells = (usize, Vec<GridCell>);
+/// The cells of one sentence that may have a label other than "out of range".
+#[derive(Debug, Clone, PartialEq)]
+pub struct SentenceCells {
+    /// Its length in words.
+    length: usize,
+    /// The cells, each with its most probable other label.
+    cells: Vec<CellScore>,
+}
 
-/// The mentions of each sentence.
-pub fn decode(head: &Bopn, states: &WordStates) -> Vec<Vec<Mention>> {
-    with_decoding(head, &grids(head, states))
+/// A cell with the most probable of its labels other than "out of range".
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct CellScore {
+    cell: GridCell,
+    /// The probability of "out of range".
+    out: f32,
+}
+
+impl SentenceCells {
+    /// The cells whose most probable label is not "out of range" after the bias on that label.
+    fn labelled(&self, none_bias: f64) -> Vec<GridCell> {
+        (self.cells.iter())
+            .filter_map(|CellScore { cell, out }| {
+                let probability = none_bias::biased(cell.probability, *out, none_bias)?;
+                Some(GridCell {
+                    probability,
+                    ..*cell
+                })
+            })
+            .collect()
+    }
 }
 
 /// The mentions of each sentence; in full detail also those of every offset label.
-pub fn diagnose(head: &Bopn, states: &WordStates, detail: Detail) -> Diagnosis {
-    let grids = grids(head, states);
+pub fn diagnose(head: &Bopn, grids: &[SentenceCells], detail: Detail) -> Diagnosis {
     Diagnosis {
-        mentions: with_decoding(head, &grids),
+        mentions: (grids.iter())
+            .map(|cells| mentions_under(head, &head.config, cells))
+            .collect(),
         evidence: match detail {
             Detail::Summary => Vec::new(),
-            Detail::Full => evidence(head, &grids),
+            Detail::Full => evidence(head, grids),
         },
         counts: Vec::new(),
     }
 }
 
-fn with_decoding(head: &Bopn, grids: &[SentenceCells]) -> Vec<Vec<Mention>> {
-    grids
-        .iter()
-        .map(|(length, cells)| read(head, head.decoding, *length, cells))
-        .collect()
+/// The mentions of a sentence under these settings.
+pub fn mentions_under(head: &Bopn, config: &Config, grid: &SentenceCells) -> Vec<Mention> {
+    let cells = grid.labelled(config.none_bias);
+    let mut found = read(head, config.decode, grid.length, &cells);
+    if config.one_type {
+        found = one_type_per_span(found);
+    }
+    config.overlaps.keep_best(found)
 }
 
 /// The mentions that each offset label alone points to, then all of them together, then the ones that remain under the
@@ -77,9 +106,10 @@ fn evidence(head: &Bopn, grids: &[SentenceCells]) -> Vec<Evidence> {
         offset,
         mentions: grids
             .iter()
-            .map(|(length, cells)| {
-                let kept: Vec<GridCell> = cells.iter().copied().filter(|cell| keep(cell)).collect();
-                read(head, decoding, *length, &kept)
+            .map(|grid| {
+                let mut cells = grid.labelled(head.config.none_bias);
+                cells.retain(|cell| keep(cell));
+                read(head, decoding, grid.length, &cells)
             })
             .collect(),
     };
@@ -107,8 +137,8 @@ fn evidence(head: &Bopn, grids: &[SentenceCells]) -> Vec<Evidence> {
     all
 }
 
-/// The labelled cells of each sentence of a batch.
-fn grids(head: &Bopn, states: &WordStates) -> Vec<SentenceCells> {
+/// The cells of each sentence of a batch that may become mentions.
+pub fn grids(head: &Bopn, states: &WordStates) -> Vec<SentenceCells> {
     let parts = head.encode(states).parts();
     let of = |part: &TypesAndWords| {
         let logits = head.logits(part).permute([0, 2, 3, 4, 1]);
@@ -117,9 +147,16 @@ fn grids(head: &Bopn, states: &WordStates) -> Vec<SentenceCells> {
         part.lengths
             .iter()
             .zip(logits.chunks(types * words * words * labels))
-            .map(|(length, scores)| {
-                let cells = cells(&head.scheme, scores, types, words, *length);
-                (*length, cells)
+            .map(|(length, scores)| SentenceCells {
+                length: *length,
+                cells: cells(
+                    &head.scheme,
+                    head.config.none_bias,
+                    scores,
+                    types,
+                    words,
+                    *length,
+                ),
             })
             .collect::<Vec<_>>()
     };
@@ -139,29 +176,36 @@ fn read(head: &Bopn, decoding: Decoding, length: usize, cells: &[GridCell]) -> V
         .collect()
 }
 
-/// The cells of one sentence whose best label is not "out of range". `scores` are [types, words, words, labels].
+/// The cells of one sentence that some bias can label. `scores` are [types, words, words, labels].
 fn cells(
     scheme: &OffsetScheme,
+    bias: f64,
     scores: &[f32],
     types: usize,
     words: usize,
     length: usize,
-) -> Vec<GridCell> {
+) -> Vec<CellScore> {
     let list = scheme.list();
+    let lowest = bias.min(-none_bias::RANGE) as f32;
     let mut cells = Vec::new();
     for label in 0..types {
         for start in 0..length {
             for end in start..length {
                 let at = ((label * words + start) * words + end) * list.len();
                 let row = &scores[at..at + list.len()];
-                let best = host::argmax(row);
-                if best > 0 {
-                    let sum: f32 = row.iter().map(|score| (score - row[best]).exp()).sum();
-                    cells.push(GridCell {
-                        label,
-                        span: [start as i32, end as i32],
-                        offset: list[best],
-                        probability: 1.0 / sum,
+                let best = 1 + host::argmax(&row[1..]);
+                if row[best] > row[0] + lowest {
+                    let highest = row[best].max(row[0]);
+                    let sum: f32 = row.iter().map(|score| (score - highest).exp()).sum();
+                    let probability = |score: f32| (score - highest).exp() / sum;
+                    cells.push(CellScore {
+                        cell: GridCell {
+                            label,
+                            span: [start as i32, end as i32],
+                            offset: list[best],
+                            probability: probability(row[best]),
+                        },
+                        out: probability(row[0]),
                     });
                 }
             }
@@ -305,7 +349,7 @@ fn has_agreeing_neighbour(
 
 #[cfg(test)]
 mod tests {
-    use super::super::config::{Config, Labelling, Mode};
+    use super::super::config::{Labelling, Mode};
     use super::super::target::Gold;
     use super::*;
     use crate::heads::settings::{Preset, Settings};
@@ -421,7 +465,8 @@ mod tests {
                 .iter()
                 .flat_map(|label| (0..list.len()).map(move |kind| if kind == *label as usize { 5.0 } else { 0.0 }))
                 .collect();
-            let cells = cells(&scheme, &scores, 2, 12, 12);
+            let cells = SentenceCells { length: 12, cells: cells(&scheme, 0.0, &scores, 2, 12, 12) };
+            let cells = cells.labelled(0.0);
             let mut decodings = vec![Decoding::Centre, Decoding::Rules];
             if config.labels == Labelling::Shared {
                 decodings.extend([Decoding::Votes, Decoding::All]);

@@ -22,7 +22,7 @@ pub fn loss(head: &Bopn, states: &WordStates, gold: &Gold) -> Losses {
     for part in head.encode(states).parts() {
         let next = first + part.lengths.len();
         let labels = &gold.labels[first * plane..next * plane];
-        let losses = over_cells(head.logits(&part), labels, &part.lengths, head.smoothing);
+        let losses = over_cells(head.logits(&part), labels, &part.lengths, head.config.smoothing);
         sum = Some(match sum {
             Some(sum) => sum + losses,
             None => losses,

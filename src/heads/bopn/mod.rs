@@ -28,6 +28,7 @@ mod network;
 mod target;
 
 pub use config::{Config, Decoding, Labelling, Mode};
+pub use decode::SentenceCells;
 pub use network::Bopn;
 pub use target::Gold;
 
@@ -42,7 +43,7 @@ pub use {
 
 use burn::tensor::{Device, Tensor};
 
-use super::{Detail, Diagnosis, Head, Imported, Losses};
+use super::{Detail, Diagnosis, Head, Imported, Losses, Overlaps};
 use crate::encoder::WordStates;
 use crate::error::Result;
 use crate::text::{Labels, Mention, Sentence};
@@ -50,9 +51,14 @@ use crate::text::{Labels, Mention, Sentence};
 impl Head for Bopn {
     type Config = Config;
     type Gold = Gold;
+    type Candidates = SentenceCells;
 
     fn name() -> String {
         "bopn".into()
+    }
+
+    fn config(&self) -> &Config {
+        &self.config
     }
 
     fn init(config: &Config, width: usize, labels: &Labels, device: &Device) -> Self {
@@ -68,7 +74,7 @@ impl Head for Bopn {
     }
 
     fn nested(&self) -> bool {
-        true
+        self.config.overlaps != Overlaps::Flat
     }
 
     fn gold(config: &Config, labels: &Labels, sentences: &[&Sentence], _seed: u64) -> Gold {
@@ -79,12 +85,16 @@ impl Head for Bopn {
         loss::loss(self, states, gold)
     }
 
-    fn decode(&self, states: &WordStates) -> Vec<Vec<Mention>> {
-        decode::decode(self, states)
+    fn candidates(&self, states: &WordStates) -> Vec<SentenceCells> {
+        decode::grids(self, states)
     }
 
-    fn diagnose(&self, states: &WordStates, detail: Detail) -> Diagnosis {
-        decode::diagnose(self, states, detail)
+    fn mentions(&self, config: &Config, cells: &SentenceCells) -> Vec<Mention> {
+        decode::mentions_under(self, config, cells)
+    }
+
+    fn diagnose(&self, grids: &[SentenceCells], detail: Detail) -> Diagnosis {
+        decode::diagnose(self, grids, detail)
     }
 
     fn import(weights: &[u8]) -> Result<Imported> {

@@ -4,7 +4,7 @@ use burn::module::{Initializer, Module, Param};
 use burn::nn::{Dropout, DropoutConfig, Embedding, EmbeddingConfig, Linear, LinearConfig};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
-use super::config::{Config, Decoding};
+use super::config::Config;
 use super::convolution::Convolutions;
 use super::target::OffsetScheme;
 use crate::encoder::WordStates;
@@ -42,17 +42,9 @@ pub struct Bopn {
     pub convolutions: Option<Convolutions>,
     lstm_dropout: Dropout,
     #[module(skip)]
-    type_input: bool,
-    #[module(skip)]
-    padding_region: bool,
-    #[module(skip)]
-    mask_convolution: bool,
+    pub(super) config: Config,
     #[module(skip)]
     pub(super) scheme: OffsetScheme,
-    #[module(skip)]
-    pub(super) decoding: Decoding,
-    #[module(skip)]
-    pub(super) smoothing: f64,
     #[module(skip)]
     pub(super) labels: Labels,
 }
@@ -134,25 +126,21 @@ impl Bopn {
             convolutions: (config.convolutions > 0)
                 .then(|| Convolutions::new(config, scheme.len(), device)),
             lstm_dropout: DropoutConfig::new(config.lstm_dropout).init(),
-            type_input: config.type_input,
-            padding_region: config.padding_region,
-            mask_convolution: config.mask_convolution,
+            config: config.clone(),
             scheme,
-            decoding: config.decode,
-            smoothing: config.smoothing,
             labels: labels.clone(),
         }
     }
 
     /// The type vectors to be encoded with the sentence, if `type_input` is on.
     pub(super) fn type_prompt(&self) -> Option<Tensor<2>> {
-        self.type_input.then(|| self.types.val())
+        self.config.type_input.then(|| self.types.val())
     }
 
     /// Types and words after the BiLSTM.
     pub fn encode(&self, states: &WordStates) -> TypesAndWords {
         let [batch, words, _] = states.words.dims();
-        let (input, first) = match (self.type_input, &states.prompts) {
+        let (input, first) = match (self.config.type_input, &states.prompts) {
             (true, Some(prompts)) => {
                 let both = Tensor::cat(vec![prompts.clone(), states.words.clone()], 1);
                 (both, self.labels.len())
@@ -201,11 +189,11 @@ impl Bopn {
                 if by_distance {
                     distance(start, end)
                 } else {
-                    i32::from(start <= end) + i32::from(self.padding_region)
+                    i32::from(start <= end) + i32::from(self.config.padding_region)
                 }
             };
             // If padding is masked, its rows do not matter: all sentences share one grid.
-            let lengths = if self.mask_convolution || !self.padding_region {
+            let lengths = if self.config.mask_convolution || !self.config.padding_region {
                 &[words][..]
             } else {
                 &encoded.lengths
@@ -270,7 +258,7 @@ impl Bopn {
         let Some(convolutions) = &self.convolutions else {
             return scores;
         };
-        let lengths = self.mask_convolution.then_some(encoded.lengths.as_slice());
+        let lengths = self.config.mask_convolution.then_some(encoded.lengths.as_slice());
         convolutions.forward(scores, lengths)
     }
 }

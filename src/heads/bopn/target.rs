@@ -140,7 +140,7 @@ impl Gold {
         let mut all = vec![0; sentences.len() * labels.len() * plane];
         for (index, sentence) in sentences.iter().enumerate() {
             let mut entities = vec![Vec::new(); labels.len()];
-            for entity in &sentence.entities {
+            for entity in config.overlaps.entities(sentence).iter() {
                 if let Some(label) = labels.index(&entity.label) {
                     let span = entity.span;
                     entities[label].push([span.start as i32, span.end as i32 - 1]);

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::settings::{Preset, Settings, to_map, up_to_one};
-use super::{Detail, Diagnosis, Evidence, Head, Losses, Suggestion};
+use super::{Detail, Diagnosis, Evidence, Head, Losses, Overlaps, Suggestion};
 use crate::data::stats::Stats;
 use crate::encoder::WordStates;
 use crate::error::{Error, Result};
@@ -76,6 +76,11 @@ impl<A: Settings, B: Settings> Settings for Config<A, B> {
         self.span.check().map_err(|problem| inside("span", problem))
     }
 
+    fn resolve_overlaps(&mut self, corpus: Overlaps) {
+        self.seq.resolve_overlaps(corpus);
+        self.span.resolve_overlaps(corpus);
+    }
+
     fn fill(mut given: Map<String, Value>) -> Result<Map<String, Value>> {
         let seq = fill_part::<A>("seq", given.remove("seq"))?;
         let span = fill_part::<B>("span", given.remove("span"))?;
@@ -115,19 +120,21 @@ pub struct Bundle<A: Head, B: Head> {
     /// The span model.
     pub span: B,
     #[module(skip)]
-    alpha: f64,
-    #[module(skip)]
-    output: OutputHead,
+    config: Config<A::Config, B::Config>,
 }
 
 impl<A: Head, B: Head> Bundle<A, B> {
     /// A bundle of two existing heads.
     pub fn from_parts(seq: A, span: B, alpha: f64, output: OutputHead) -> Self {
         Self {
+            config: Config {
+                alpha,
+                output,
+                seq: seq.config().clone(),
+                span: span.config().clone(),
+            },
             seq,
             span,
-            alpha,
-            output,
         }
     }
 
@@ -156,9 +163,14 @@ fn own_prompts(states: &WordStates, first: usize, prompt: Option<Tensor<2>>) -> 
 impl<A: Head, B: Head> Head for Bundle<A, B> {
     type Config = Config<A::Config, B::Config>;
     type Gold = (A::Gold, B::Gold);
+    type Candidates = (A::Candidates, B::Candidates);
 
     fn name() -> String {
         format!("{}+{}", A::name(), B::name())
+    }
+
+    fn config(&self) -> &Self::Config {
+        &self.config
     }
 
     fn fits(config: &Self::Config, width: usize) -> Result<()> {
@@ -184,7 +196,7 @@ impl<A: Head, B: Head> Head for Bundle<A, B> {
     }
 
     fn nested(&self) -> bool {
-        match self.output {
+        match self.config.output {
             OutputHead::Seq => self.seq.nested(),
             OutputHead::Span => self.span.nested(),
         }
@@ -222,22 +234,38 @@ impl<A: Head, B: Head> Head for Bundle<A, B> {
         let seq = self.seq.loss(&self.seq_states(states), &gold.0);
         let span = self.span.loss(&self.span_states(states), &gold.1);
         Losses {
-            total: seq.total * self.alpha + span.total * (1.0 - self.alpha),
+            total: seq.total * self.config.alpha + span.total * (1.0 - self.config.alpha),
             terms: seq.terms.into_iter().chain(span.terms).collect(),
         }
     }
 
+    /// The scores of both heads.
+    fn candidates(&self, states: &WordStates) -> Vec<Self::Candidates> {
+        let seq = self.seq.candidates(&self.seq_states(states));
+        let span = self.span.candidates(&self.span_states(states));
+        seq.into_iter().zip(span).collect()
+    }
+
+    fn mentions(&self, config: &Self::Config, (seq, span): &Self::Candidates) -> Vec<Mention> {
+        match config.output {
+            OutputHead::Seq => self.seq.mentions(&config.seq, seq),
+            OutputHead::Span => self.span.mentions(&config.span, span),
+        }
+    }
+
+    /// Runs only the head that gives the mentions.
     fn decode(&self, states: &WordStates) -> Vec<Vec<Mention>> {
-        match self.output {
+        match self.config.output {
             OutputHead::Seq => self.seq.decode(&self.seq_states(states)),
             OutputHead::Span => self.span.decode(&self.span_states(states)),
         }
     }
 
-    fn diagnose(&self, states: &WordStates, detail: Detail) -> Diagnosis {
-        let seq = self.seq.diagnose(&self.seq_states(states), detail);
-        let span = self.span.diagnose(&self.span_states(states), detail);
-        let (output, other, name, nested) = match self.output {
+    fn diagnose(&self, candidates: &[Self::Candidates], detail: Detail) -> Diagnosis {
+        let (seq, span): (Vec<_>, Vec<_>) = candidates.iter().cloned().unzip();
+        let seq = self.seq.diagnose(&seq, detail);
+        let span = self.span.diagnose(&span, detail);
+        let (output, other, name, nested) = match self.config.output {
             OutputHead::Seq => (seq, span, B::name(), self.span.nested()),
             OutputHead::Span => (span, seq, A::name(), self.seq.nested()),
         };

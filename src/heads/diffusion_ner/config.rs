@@ -4,8 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::heads::Overlaps;
 use crate::heads::settings::{
-    Preset, Renamed, Settings, at_least_one, below_one, not_negative, up_to_one, within,
+    Preset, Renamed, Settings, at_least_one, below_one, finite, not_negative, up_to_one, within,
 };
 
 /// How the variance of the noise grows over the timesteps.
@@ -79,18 +80,6 @@ pub enum Reduction {
     Mean,
 }
 
-/// Which mentions of a sentence may overlap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum AllowedOverlap {
-    /// All mentions are kept.
-    All,
-    /// Mentions that cross a better one are dropped.
-    Nested,
-    /// Mentions that overlap a better one are dropped.
-    Flat,
-}
-
 /// All settings of DiffusionNER. Where the paper and the authors' code differ, `preset` selects the defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -156,14 +145,17 @@ pub struct Config {
     /// Weigh all spans of class none together as much as all others; `none_weight` is then ignored.
     pub balance_none: bool,
     /// φ: a mention needs a sum of its three probabilities (left, right and type) above this.
-    #[schemars(extend("inference" = true, "score_scale" = 3.0))]
+    #[schemars(extend("inference" = true, "score_scale" = 3.0, "tune_range" = [0.5, 2.9, 0.05]))]
     pub threshold: f64,
+    /// Added to the score of the class none in prediction: above 0 gives fewer mentions, below 0 more.
+    #[schemars(extend("inference" = true, "tune_range" = [-3.0, 3.0, 0.5]))]
+    pub none_bias: f64,
     /// Of candidates with the same boundaries, keep only the one with the most probable type.
-    #[schemars(extend("inference" = true))]
+    #[schemars(extend("inference" = true, "tune" = [false, true]))]
     pub one_type: bool,
-    /// Which mentions may overlap: any (all), only nested ones (nested) or none (flat).
-    #[schemars(extend("inference" = true))]
-    pub output: AllowedOverlap,
+    /// Which mentions may overlap: as in the training data (auto), none (flat), nested ones (nested) or any.
+    #[schemars(extend("inference" = true, "tune" = ["nested", "any"]))]
+    pub overlaps: Overlaps,
 }
 
 impl Settings for Config {
@@ -218,10 +210,11 @@ impl Settings for Config {
             none_weight: 1.0,
             balance_none: released,
             threshold: 2.5,
+            none_bias: 0.0,
             one_type: !released,
-            output: match preset {
-                Preset::Paper => AllowedOverlap::All,
-                Preset::Released => AllowedOverlap::Nested,
+            overlaps: match preset {
+                Preset::Paper => Overlaps::Any,
+                Preset::Released => Overlaps::Nested,
             },
         }
     }
@@ -247,6 +240,7 @@ impl Settings for Config {
         up_to_one("eta", self.eta)?;
         let is_positive = self.scale > 0.0 && self.scale.is_finite();
         within("scale", self.scale, is_positive, "above 0")?;
+        finite("none_bias", self.none_bias)?;
         not_negative("match_boundaries", self.match_boundaries)?;
         not_negative("match_types", self.match_types)?;
         not_negative("loss_boundaries", self.loss_boundaries)?;
@@ -260,12 +254,27 @@ impl Settings for Config {
         )
     }
 
+    fn resolve_overlaps(&mut self, corpus: Overlaps) {
+        self.overlaps = self.overlaps.or(corpus);
+    }
+
     fn renamed() -> &'static [Renamed] {
-        &[Renamed::Value {
-            key: "initial",
-            old: "even",
-            new: "uniform",
-        }]
+        &[
+            Renamed::Value {
+                key: "initial",
+                old: "even",
+                new: "uniform",
+            },
+            Renamed::Key {
+                old: "output",
+                new: "overlaps",
+            },
+            Renamed::Value {
+                key: "overlaps",
+                old: "all",
+                new: "any",
+            },
+        ]
     }
 }
 

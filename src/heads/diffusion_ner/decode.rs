@@ -3,15 +3,16 @@
 use burn::tensor::Tensor;
 use burn::tensor::activation::{sigmoid, softmax};
 
-use super::config::{AllowedOverlap, Config};
+use super::config::Config;
 use super::network::DiffusionNer;
 use super::sample::{SeededNoise, Trajectory, sample};
 use crate::encoder::WordStates;
-use crate::heads::{Count, Diagnosis};
+use crate::heads::overlaps::crosses;
+use crate::heads::{Count, Diagnosis, Overlaps, none_bias};
 use crate::nn::host::{argmax, floats};
 use crate::text::{Entity, Mention, Span};
 
-/// A denoised span whose most probable class is a type.
+/// A denoised span with its most probable type.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SpanCandidate {
     /// First word.
@@ -22,44 +23,69 @@ pub struct SpanCandidate {
     pub class: usize,
     /// Probability of the type.
     pub type_probability: f32,
-    /// Sum of the three probabilities: left, right and type.
-    pub sum: f32,
+    /// Probability of the class none.
+    pub none_probability: f32,
+    /// Sum of the probabilities of the two boundaries.
+    pub boundaries: f32,
 }
 
-/// The mentions of each sentence, and how many of the denoised spans became candidates.
-pub fn diagnose(head: &DiffusionNer, states: &WordStates) -> Diagnosis {
+impl SpanCandidate {
+    /// Sum of the three probabilities: left, right and type.
+    pub fn sum(&self) -> f32 {
+        self.boundaries + self.type_probability
+    }
+
+    fn span(&self) -> Span {
+        Span::new(self.left, self.right + 1)
+    }
+}
+
+/// The denoised spans of each sentence.
+pub fn denoised(head: &DiffusionNer, states: &WordStates) -> Vec<Vec<SpanCandidate>> {
     let encoded = head.encode(states);
     let mut noise = SeededNoise::new(head.config.seed, &encoded.lengths);
     let trajectory = sample(head, &encoded, &mut noise);
-    let threshold = head.config.threshold as f32;
-    let (mut spans, mut typed, mut passed) = (0, 0, 0);
-    let mut all = Vec::with_capacity(encoded.lengths.len());
-    for (candidates, length) in candidates(&trajectory).into_iter().zip(&encoded.lengths) {
-        if *length == 0 {
-            all.push(Vec::new());
-            continue;
-        }
-        spans += head.config.spans as u64;
-        typed += candidates.len() as u64;
-        passed += candidates.iter().filter(|c| c.sum > threshold).count() as u64;
-        all.push(mentions(head, choose(&head.config, candidates)));
+    let mut all = candidates(&trajectory);
+    for (spans, length) in all.iter_mut().zip(&encoded.lengths) {
+        spans.retain(|_| *length > 0);
     }
+    all
+}
+
+/// The mentions of each sentence, and how many of the denoised spans became candidates.
+pub fn diagnose(head: &DiffusionNer, all: &[Vec<SpanCandidate>]) -> Diagnosis {
+    let config = &head.config;
+    let (mut typed, mut passed) = (0, 0);
+    for candidates in all {
+        let candidates = with_type(config, candidates);
+        typed += candidates.len() as u64;
+        passed += (candidates.iter())
+            .filter(|candidate| candidate.sum() > config.threshold as f32)
+            .count() as u64;
+    }
+    let sentences = all.iter().filter(|spans| !spans.is_empty()).count();
     let count = |name: &str, count, of| Count {
         name: name.to_string(),
         count,
         of,
     };
     Diagnosis {
-        mentions: all,
+        mentions: (all.iter())
+            .map(|candidates| mentions(head, config, candidates))
+            .collect(),
         evidence: Vec::new(),
         counts: vec![
-            count("denoised spans with a type", typed, spans),
+            count(
+                "denoised spans with a type",
+                typed,
+                (sentences * config.spans) as u64,
+            ),
             count("typed spans above the threshold", passed, typed),
         ],
     }
 }
 
-/// The spans of each sentence whose class is a type and whose boundaries are in order.
+/// The spans of each sentence whose boundaries are in order, each with its most probable type.
 pub fn candidates(trajectory: &Trajectory) -> Vec<Vec<SpanCandidate>> {
     let last = &trajectory.last;
     let [_, spans, classes] = last.types.dims();
@@ -78,37 +104,51 @@ pub fn candidates(trajectory: &Trajectory) -> Vec<Vec<SpanCandidate>> {
         .map(|(rows, words)| {
             rows.chunks_exact(2 + classes)
                 .zip(words)
-                .filter_map(|(row, [left, right])| {
-                    let types = &row[2..];
-                    // The first of equal maxima, so that class none wins a tie.
-                    let class = argmax(types);
-                    (class > 0 && left <= right).then(|| SpanCandidate {
+                .filter(|(_, [left, right])| left <= right)
+                .map(|(row, [left, right])| {
+                    let class = 1 + argmax(&row[3..]);
+                    SpanCandidate {
                         left: *left,
                         right: *right,
                         class,
-                        type_probability: types[class],
-                        sum: row[0] + row[1] + types[class],
-                    })
+                        type_probability: row[2 + class],
+                        none_probability: row[2],
+                        boundaries: row[0] + row[1],
+                    }
                 })
                 .collect()
         })
         .collect()
 }
 
-/// Post-processing: one type per span if so set, then the threshold, then removal of disallowed overlaps. The result is
-/// in the order of probability.
-pub fn choose(config: &Config, mut candidates: Vec<SpanCandidate>) -> Vec<SpanCandidate> {
+/// The candidates whose type is more probable than none, with the probability it has after the bias.
+fn with_type(config: &Config, candidates: &[SpanCandidate]) -> Vec<SpanCandidate> {
+    let typed = |candidate: &SpanCandidate| {
+        let (of_type, of_none) = (candidate.type_probability, candidate.none_probability);
+        let type_probability = none_bias::biased(of_type, of_none, config.none_bias)?;
+        Some(SpanCandidate {
+            type_probability,
+            ..*candidate
+        })
+    };
+    candidates.iter().filter_map(typed).collect()
+}
+
+/// Post-processing: the class none, one type per span if so set, then the threshold, then removal of disallowed overlaps.
+/// The result is in the order of probability.
+pub fn choose(config: &Config, candidates: &[SpanCandidate]) -> Vec<SpanCandidate> {
+    let mut candidates = with_type(config, candidates);
     if config.one_type {
         candidates = most_probable_types(candidates);
     }
-    candidates.retain(|candidate| candidate.sum > config.threshold as f32);
-    candidates.sort_by(|one, other| other.sum.total_cmp(&one.sum));
+    candidates.retain(|candidate| candidate.sum() > config.threshold as f32);
+    candidates.sort_by(|one, other| other.sum().total_cmp(&one.sum()));
     let mut kept: Vec<SpanCandidate> = Vec::new();
     for candidate in candidates {
-        let clashes = |other: &SpanCandidate| match config.output {
-            AllowedOverlap::All => false,
-            AllowedOverlap::Flat => candidate.left <= other.right && other.left <= candidate.right,
-            AllowedOverlap::Nested => crosses(&candidate, other),
+        let clashes = |other: &SpanCandidate| match config.overlaps {
+            Overlaps::Auto | Overlaps::Any => false,
+            Overlaps::Flat => candidate.span().overlaps(&other.span()),
+            Overlaps::Nested => crosses(candidate.span(), other.span()),
         };
         if !kept.iter().any(clashes) {
             kept.push(candidate);
@@ -135,27 +175,21 @@ fn most_probable_types(candidates: Vec<SpanCandidate>) -> Vec<SpanCandidate> {
     kept
 }
 
-/// True if two spans overlap and neither contains the other.
-fn crosses(one: &SpanCandidate, other: &SpanCandidate) -> bool {
-    let (first, second) = if (one.left, other.right) < (other.left, one.right) {
-        (one, other)
-    } else {
-        (other, one)
-    };
-    first.left < second.left && second.left <= first.right && first.right < second.right
-}
-
-/// Candidates as mentions in the order of their spans, each entity once. The score is a third of the sum, so that it is
+/// The mentions of a sentence in the order of their spans, each entity once. The score is a third of the sum, so that it is
 /// within 0..=1.
-fn mentions(head: &DiffusionNer, candidates: Vec<SpanCandidate>) -> Vec<Mention> {
-    let mut mentions: Vec<Mention> = candidates
+pub fn mentions(
+    head: &DiffusionNer,
+    config: &Config,
+    candidates: &[SpanCandidate],
+) -> Vec<Mention> {
+    let mut mentions: Vec<Mention> = choose(config, candidates)
         .into_iter()
         .map(|candidate| Mention {
             entity: Entity {
                 span: Span::new(candidate.left, candidate.right + 1),
                 label: head.labels.name(candidate.class - 1).to_string(),
             },
-            score: candidate.sum / 3.0,
+            score: candidate.sum() / 3.0,
         })
         .collect();
     // The sort is stable: of equal entities, the most probable stays first.
@@ -175,29 +209,13 @@ mod tests {
             right,
             class,
             type_probability: sum - 2.0,
-            sum,
+            none_probability: 0.0,
+            boundaries: 2.0,
         }
     }
 
     #[test]
-    fn crossing_is_symmetric_and_strict() {
-        let span = |left, right| candidate(left, right, 1, 2.9);
-        for (one, other, expected) in [
-            ((0, 2), (1, 3), true),
-            ((0, 2), (2, 3), true),
-            ((0, 2), (3, 4), false),
-            ((0, 3), (1, 3), false),
-            ((0, 3), (0, 1), false),
-            ((1, 2), (1, 2), false),
-        ] {
-            let (one, other) = (span(one.0, one.1), span(other.0, other.1));
-            assert_eq!(crosses(&one, &other), expected, "{one:?} {other:?}");
-            assert_eq!(crosses(&other, &one), expected, "{one:?} {other:?}");
-        }
-    }
-
-    #[test]
-    fn the_setting_output_removes_overlaps() {
+    fn overlaps_are_removed_as_set() {
         let found = vec![
             candidate(0, 3, 1, 2.8),
             candidate(1, 2, 2, 2.9),
@@ -206,7 +224,7 @@ mod tests {
             candidate(5, 5, 1, 2.4),
         ];
         let spans = |config: &Config| -> Vec<(usize, usize, usize)> {
-            choose(config, found.clone())
+            choose(config, &found)
                 .iter()
                 .map(|c| (c.left, c.right, c.class))
                 .collect()
@@ -216,7 +234,7 @@ mod tests {
         let released = Config::of(Preset::Released);
         assert_eq!(spans(&released), [(1, 2, 2), (0, 3, 1), (1, 2, 1)]);
         let flat = Config {
-            output: AllowedOverlap::Flat,
+            overlaps: Overlaps::Flat,
             threshold: 0.0,
             ..released
         };

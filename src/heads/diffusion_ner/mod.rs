@@ -31,16 +31,17 @@ mod span_encoder;
 mod target;
 
 pub use config::{
-    AllowedOverlap, Config, Coordinates, Expansion, InitialWeights, Reduction, Rescaling,
+    Config, Coordinates, Expansion, InitialWeights, Reduction, Rescaling,
     SpanFeatures, Variance,
 };
+pub use decode::SpanCandidate;
 pub use network::DiffusionNer;
 pub use target::Gold;
 
 // Parts of the head that tests compare with the reference implementation.
 #[doc(hidden)]
 pub use {
-    decode::{SpanCandidate, candidates, choose},
+    decode::{candidates, choose},
     loss::loss_of_matches,
     matching::{Match, matching},
     network::{Denoised, EncodedWords, EndLayers},
@@ -52,7 +53,7 @@ pub use {
 
 use burn::tensor::Device;
 
-use super::{Detail, Diagnosis, Head, Imported, Losses};
+use super::{Detail, Diagnosis, Head, Imported, Losses, Overlaps};
 use crate::encoder::WordStates;
 use crate::error::{Error, Result};
 use crate::text::{Labels, Mention, Sentence};
@@ -60,9 +61,14 @@ use crate::text::{Labels, Mention, Sentence};
 impl Head for DiffusionNer {
     type Config = Config;
     type Gold = Gold;
+    type Candidates = Vec<SpanCandidate>;
 
     fn name() -> String {
         "diffusion_ner".into()
+    }
+
+    fn config(&self) -> &Config {
+        &self.config
     }
 
     fn fits(config: &Config, width: usize) -> Result<()> {
@@ -81,7 +87,7 @@ impl Head for DiffusionNer {
     }
 
     fn nested(&self) -> bool {
-        self.config.output != AllowedOverlap::Flat
+        self.config.overlaps != Overlaps::Flat
     }
 
     fn gold(config: &Config, labels: &Labels, sentences: &[&Sentence], seed: u64) -> Gold {
@@ -92,12 +98,16 @@ impl Head for DiffusionNer {
         loss::loss(self, states, gold)
     }
 
-    fn decode(&self, states: &WordStates) -> Vec<Vec<Mention>> {
-        decode::diagnose(self, states).mentions
+    fn candidates(&self, states: &WordStates) -> Vec<Vec<SpanCandidate>> {
+        decode::denoised(self, states)
     }
 
-    fn diagnose(&self, states: &WordStates, _: Detail) -> Diagnosis {
-        decode::diagnose(self, states)
+    fn mentions(&self, config: &Config, candidates: &Vec<SpanCandidate>) -> Vec<Mention> {
+        decode::mentions(self, config, candidates)
+    }
+
+    fn diagnose(&self, candidates: &[Vec<SpanCandidate>], _: Detail) -> Diagnosis {
+        decode::diagnose(self, candidates)
     }
 
     fn import(weights: &[u8]) -> Result<Imported> {

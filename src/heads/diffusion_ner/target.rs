@@ -1,8 +1,8 @@
 //! From gold entities to noisy spans and the entities that their predictions are matched with.
 
-use super::config::{AllowedOverlap, Config, Expansion};
+use super::config::{Config, Expansion};
 use super::process::{Noise, NoiseSchedule, Pair, SpanGeometry};
-use crate::text::{Labels, Sentence, outermost};
+use crate::text::{Labels, Sentence};
 
 /// A gold entity: its first and its last word, and its class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,16 +52,8 @@ impl Gold {
 
 /// The gold entities of a sentence in the order of the corpus, without duplicates or repeated up to K.
 pub fn entities(config: &Config, labels: &Labels, sentence: &Sentence) -> Vec<GoldEntity> {
-    let flat;
-    let list = match config.output {
-        AllowedOverlap::Flat => {
-            flat = outermost(&sentence.entities);
-            &flat
-        }
-        AllowedOverlap::All | AllowedOverlap::Nested => &sentence.entities,
-    };
     let mut once: Vec<GoldEntity> = Vec::new();
-    for entity in list {
+    for entity in config.overlaps.entities(sentence).iter() {
         let Some(label) = labels.index(&entity.label) else {
             continue;
         };
@@ -127,6 +119,7 @@ pub fn noisy(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::heads::Overlaps;
     use crate::heads::settings::{Preset, Settings};
     use crate::text::Entity;
 
@@ -163,7 +156,7 @@ mod tests {
         let repeated = entities(&released, &labels, &sentence());
         assert_eq!(repeated, [outer, inner, outer, inner, outer]);
         let flat = Config {
-            output: AllowedOverlap::Flat,
+            overlaps: Overlaps::Flat,
             ..paper
         };
         assert_eq!(entities(&flat, &labels, &sentence()), [outer]);

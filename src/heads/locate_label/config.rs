@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::heads::Overlaps;
 use crate::heads::settings::{Preset, Settings, below_one, not_negative, up_to_one};
 
 /// How the filter's scores become a probability.
@@ -187,14 +188,20 @@ pub struct Config {
     #[schemars(extend("inference" = true))]
     pub soft_nms: SoftNms,
     /// u: the factor on a score for each better proposal that overlaps.
-    #[schemars(extend("inference" = true))]
+    #[schemars(extend("inference" = true, "tune_range" = [0.4, 1.0, 0.1]))]
     pub decay: f64,
     /// k: the IoU from which Soft-NMS treats two proposals as overlapping.
-    #[schemars(extend("inference" = true))]
+    #[schemars(extend("inference" = true, "tune_range" = [0.3, 0.9, 0.1]))]
     pub suppression_iou: f64,
     /// δ: a proposal with a score above this is a mention.
-    #[schemars(extend("inference" = true, "score_scale" = 1.0))]
+    #[schemars(extend("inference" = true, "score_scale" = 1.0, "tune_range" = [0.05, 0.975, 0.025]))]
     pub threshold: f64,
+    /// Of mentions with the same words, keep only the one with the most probable type.
+    #[schemars(extend("inference" = true, "tune" = [false, true]))]
+    pub one_type: bool,
+    /// Which mentions may overlap: as in the training data (auto), none (flat), nested ones (nested) or any.
+    #[schemars(extend("inference" = true, "tune" = ["nested", "any"]))]
+    pub overlaps: Overlaps,
 }
 
 impl Settings for Config {
@@ -273,6 +280,8 @@ impl Settings for Config {
             decay: 0.9,
             suppression_iou: 0.6,
             threshold: 0.5,
+            one_type: false,
+            overlaps: Overlaps::Any,
         }
     }
 
@@ -295,6 +304,10 @@ impl Settings for Config {
         not_negative("filter_weight", self.filter_weight)?;
         not_negative("regressor_weight", self.regressor_weight)?;
         not_negative("classifier_weight", self.classifier_weight)
+    }
+
+    fn resolve_overlaps(&mut self, corpus: Overlaps) {
+        self.overlaps = self.overlaps.or(corpus);
     }
 }
 

@@ -2,10 +2,12 @@
 
 use burn::tensor::activation::softmax;
 
+use super::config::Config;
 use super::network::{LocateLabel, SpanContext};
 use super::seeds::prediction_seeds;
 use super::suppress::{Proposal, suppress};
 use crate::encoder::WordStates;
+use crate::heads::overlaps::one_type_per_span;
 use crate::nn::host;
 use crate::nn::spans::BatchSpan;
 use crate::text::{Entity, Mention, Span};
@@ -13,26 +15,23 @@ use crate::text::{Entity, Mention, Span};
 /// The number of spans scored at once: the features of all spans of a large batch would need gigabytes.
 const SPANS: usize = 1 << 15;
 
-/// The mentions of each sentence.
-pub fn decode(head: &LocateLabel, states: &WordStates) -> Vec<Vec<Mention>> {
-    proposals(head, states)
-        .into_iter()
-        .map(|proposals| {
-            let mut mentions: Vec<Mention> = suppress(&head.config, proposals)
-                .into_iter()
-                .map(|proposal| Mention {
-                    entity: Entity {
-                        span: proposal.span,
-                        label: head.labels.name(proposal.class - 1).to_string(),
-                    },
-                    // In the released code, scores of repeated proposals can exceed 1.
-                    score: proposal.score.min(1.0) as f32,
-                })
-                .collect();
-            mentions.sort_by(|one, other| one.entity.cmp(&other.entity));
-            mentions
+/// The mentions of a sentence from its classified proposals.
+pub fn mentions(head: &LocateLabel, config: &Config, proposals: &[Proposal]) -> Vec<Mention> {
+    let found = suppress(config, proposals.to_vec()).into_iter();
+    let mut mentions: Vec<Mention> = found
+        .map(|proposal| Mention {
+            entity: Entity {
+                span: proposal.span,
+                label: head.labels.name(proposal.class - 1).to_string(),
+            },
+            // In the released code, scores of repeated proposals can exceed 1.
+            score: proposal.score.min(1.0) as f32,
         })
-        .collect()
+        .collect();
+    if config.one_type {
+        mentions = one_type_per_span(mentions);
+    }
+    config.overlaps.keep_best(mentions)
 }
 
 /// The classified proposals of each sentence in the order of the seeds, without those of class none.

@@ -48,7 +48,7 @@ pub use {
 
 use burn::tensor::Device;
 
-use super::{Head, Imported, Losses};
+use super::{Head, Imported, Losses, Overlaps};
 use crate::encoder::WordStates;
 use crate::error::Result;
 use crate::text::{Labels, Mention, Sentence};
@@ -56,9 +56,14 @@ use crate::text::{Labels, Mention, Sentence};
 impl Head for LocateLabel {
     type Config = Config;
     type Gold = Gold;
+    type Candidates = Vec<Proposal>;
 
     fn name() -> String {
         "locate_label".into()
+    }
+
+    fn config(&self) -> &Config {
+        &self.config
     }
 
     fn init(config: &Config, width: usize, labels: &Labels, device: &Device) -> Self {
@@ -66,7 +71,7 @@ impl Head for LocateLabel {
     }
 
     fn nested(&self) -> bool {
-        true
+        self.config.overlaps != Overlaps::Flat
     }
 
     fn gold(config: &Config, labels: &Labels, sentences: &[&Sentence], seed: u64) -> Gold {
@@ -77,8 +82,12 @@ impl Head for LocateLabel {
         loss::loss(self, states, gold)
     }
 
-    fn decode(&self, states: &WordStates) -> Vec<Vec<Mention>> {
-        decode::decode(self, states)
+    fn candidates(&self, states: &WordStates) -> Vec<Vec<Proposal>> {
+        decode::proposals(self, states)
+    }
+
+    fn mentions(&self, config: &Config, proposals: &Vec<Proposal>) -> Vec<Mention> {
+        decode::mentions(self, config, proposals)
     }
 
     fn import(weights: &[u8]) -> Result<Imported> {

@@ -48,7 +48,7 @@ impl Gold {
         let mut all = Vec::new();
         let mut counts = Vec::with_capacity(sentences.len());
         for (index, sentence) in sentences.iter().enumerate() {
-            let entities = entities(labels, sentence);
+            let entities = entities(config, labels, sentence);
             let (mut chosen, negatives) = examples(config, index, sentence.len(), &entities);
             let wanted = config.negatives * chosen.len() + config.extra_negatives;
             let drawn = sample(&mut random, negatives.len(), wanted.min(negatives.len()));
@@ -65,9 +65,9 @@ impl Gold {
 }
 
 /// Each gold span once, with the first of its types.
-fn entities(labels: &Labels, sentence: &Sentence) -> Vec<PairedEntity> {
+fn entities(config: &Config, labels: &Labels, sentence: &Sentence) -> Vec<PairedEntity> {
     let mut entities: Vec<PairedEntity> = Vec::new();
-    for entity in &sentence.entities {
+    for entity in config.overlaps.entities(sentence).iter() {
         let known = labels.index(&entity.label);
         if let Some(label) = known.filter(|_| !entities.iter().any(|e| e.span == entity.span)) {
             entities.push(PairedEntity {

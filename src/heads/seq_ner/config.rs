@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::heads::settings::{Preset, Settings, below_one};
+use crate::heads::settings::{Preset, Settings, below_one, finite};
 
 /// How tags are chosen from emission scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -35,8 +35,11 @@ pub struct Config {
     /// How tags are chosen: the most probable tag of each word (softmax) or the best sequence (crf).
     pub decoder: Decoder,
     /// Whether an I tag that continues no entity starts one (lenient) or is dropped (strict).
-    #[schemars(extend("inference" = true))]
+    #[schemars(extend("inference" = true, "tune" = ["lenient", "strict"]))]
     pub combiner: Combiner,
+    /// Added to the score of the tag O in prediction: above 0 gives fewer mentions, below 0 more.
+    #[schemars(extend("inference" = true, "tune_range" = [-3.0, 3.0, 0.25]))]
+    pub none_bias: f64,
     /// Dropout on word states before the tagger.
     pub dropout: f64,
     /// Probability of zeroing the whole state of a word in training; not in the paper.
@@ -52,12 +55,14 @@ impl Settings for Config {
         Self {
             decoder: Decoder::Softmax,
             combiner: Combiner::Lenient,
+            none_bias: 0.0,
             dropout: 0.1,
             word_dropout: 0.0,
         }
     }
 
     fn check(&self) -> Result<()> {
+        finite("none_bias", self.none_bias)?;
         below_one("dropout", self.dropout)?;
         below_one("word_dropout", self.word_dropout)
     }

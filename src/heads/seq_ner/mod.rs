@@ -21,6 +21,7 @@ mod network;
 mod target;
 
 pub use config::{Combiner, Config, Decoder};
+pub use decode::TagScores;
 pub use network::SeqNer;
 pub use target::Gold;
 
@@ -37,9 +38,14 @@ use crate::text::{Labels, Mention, Sentence};
 impl Head for SeqNer {
     type Config = Config;
     type Gold = Gold;
+    type Candidates = TagScores;
 
     fn name() -> String {
         "seq_ner".into()
+    }
+
+    fn config(&self) -> &Config {
+        &self.config
     }
 
     fn init(config: &Config, width: usize, labels: &Labels, device: &Device) -> Self {
@@ -58,7 +64,11 @@ impl Head for SeqNer {
         loss::loss(self, states, gold)
     }
 
-    fn decode(&self, states: &WordStates) -> Vec<Vec<Mention>> {
-        decode::decode(self, states)
+    fn candidates(&self, states: &WordStates) -> Vec<TagScores> {
+        decode::candidates(self, states)
+    }
+
+    fn mentions(&self, config: &Config, scores: &TagScores) -> Vec<Mention> {
+        decode::mentions(self, config, scores)
     }
 }

@@ -4,7 +4,7 @@ use burn::module::Module;
 use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig};
 use burn::tensor::{Device, Distribution, Tensor};
 
-use super::config::{Combiner, Config, Decoder};
+use super::config::{Config, Decoder};
 use crate::encoder::WordStates;
 use crate::nn::crf::Crf;
 use crate::text::Labels;
@@ -18,9 +18,7 @@ pub struct SeqNer {
     pub crf: Option<Crf>,
     dropout: Dropout,
     #[module(skip)]
-    word_dropout: f64,
-    #[module(skip)]
-    pub(super) combiner: Combiner,
+    pub(super) config: Config,
     #[module(skip)]
     pub(super) labels: Labels,
 }
@@ -32,8 +30,7 @@ impl SeqNer {
             emission: LinearConfig::new(width, tags).init(device),
             crf: (config.decoder == Decoder::Crf).then(|| Crf::new(tags, device)),
             dropout: DropoutConfig::new(config.dropout).init(),
-            word_dropout: config.word_dropout,
-            combiner: config.combiner,
+            config: config.clone(),
             labels: labels.clone(),
         }
     }
@@ -41,11 +38,11 @@ impl SeqNer {
     /// Tag scores: [batch, words, tags].
     pub fn emissions(&self, states: &WordStates) -> Tensor<3> {
         let mut words = self.dropout.forward(states.words.clone());
-        if self.word_dropout > 0.0 && words.device().is_autodiff() {
+        if self.config.word_dropout > 0.0 && words.device().is_autodiff() {
             let [batch, count, _] = words.dims();
             let keep = Tensor::<3>::random(
                 [batch, count, 1],
-                Distribution::Bernoulli(1.0 - self.word_dropout),
+                Distribution::Bernoulli(1.0 - self.config.word_dropout),
                 &words.device(),
             );
             words = words * keep;

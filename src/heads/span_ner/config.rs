@@ -4,7 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::heads::settings::{Preset, Settings, at_least_one, below_one};
+use crate::heads::Overlaps;
+use crate::heads::settings::{Preset, Renamed, Settings, at_least_one, below_one, finite};
 
 /// Which vectors represent a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -19,18 +20,7 @@ pub enum Representation {
     Hybrid,
 }
 
-/// Whether mentions may overlap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Nesting {
-    /// All mentions are kept.
-    #[default]
-    Nested,
-    /// Of overlapping mentions only the most probable is kept.
-    Flat,
-}
-
-/// All settings of SpanNER; the defaults are those of the paper except for `output`.
+/// All settings of SpanNER; the defaults are those of the paper, whose corpora are all flat.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -44,9 +34,12 @@ pub struct Config {
     pub negatives: usize,
     /// Dropout on the span representation.
     pub dropout: f64,
-    /// Whether overlapping mentions are kept (nested) or only the most probable of them (flat, as in the paper).
-    #[schemars(extend("inference" = true))]
-    pub output: Nesting,
+    /// Added to the score of the class none in prediction: above 0 gives fewer mentions, below 0 more.
+    #[schemars(extend("inference" = true, "tune_range" = [-3.0, 3.0, 0.25]))]
+    pub none_bias: f64,
+    /// Which mentions may overlap: as in the training data (auto), none (flat), nested ones (nested) or any.
+    #[schemars(extend("inference" = true, "tune" = ["nested", "any"]))]
+    pub overlaps: Overlaps,
 }
 
 impl Settings for Config {
@@ -61,13 +54,26 @@ impl Settings for Config {
             length_width: 25,
             negatives: 100,
             dropout: 0.1,
-            output: Nesting::Nested,
+            none_bias: 0.0,
+            overlaps: Overlaps::Auto,
         }
     }
 
     fn check(&self) -> Result<()> {
         at_least_one("longest", self.longest)?;
         at_least_one("length_width", self.length_width)?;
+        finite("none_bias", self.none_bias)?;
         below_one("dropout", self.dropout)
+    }
+
+    fn resolve_overlaps(&mut self, corpus: Overlaps) {
+        self.overlaps = self.overlaps.or(corpus);
+    }
+
+    fn renamed() -> &'static [Renamed] {
+        &[Renamed::Key {
+            old: "output",
+            new: "overlaps",
+        }]
     }
 }

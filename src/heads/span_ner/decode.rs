@@ -3,40 +3,79 @@
 use burn::tensor::Tensor;
 use burn::tensor::activation::softmax;
 
-use super::config::Nesting;
+use super::config::Config;
 use super::network::SpanNer;
 use crate::encoder::WordStates;
+use crate::heads::none_bias;
 use crate::nn::host;
 use crate::text::{Entity, Mention, Span};
 
-/// The mentions of each sentence: spans whose most probable class is a type, scored by its probability.
-pub fn decode(head: &SpanNer, states: &WordStates) -> Vec<Vec<Mention>> {
+/// A span that may become a mention.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SpanScore {
+    span: Span,
+    /// The most probable type.
+    label: usize,
+    /// Its probability.
+    probability: f32,
+    /// The probability of the class none.
+    none: f32,
+}
+
+impl SpanScore {
+    /// A span with the probabilities of its best type and of none.
+    pub fn new(start: usize, end: usize, label: usize, probability: f32, none: f32) -> Self {
+        Self {
+            span: Span::new(start, end),
+            label,
+            probability,
+            none,
+        }
+    }
+}
+
+/// The spans of each sentence that may become mentions.
+pub fn candidates(head: &SpanNer, states: &WordStates) -> Vec<Vec<SpanScore>> {
     let [_, words, _] = states.words.dims();
     let classes = head.labels.len() + 1;
     let scores = Tensor::cat(head.all_scores(states), 1);
     let spans = scores.dims()[1];
     let probabilities = host::floats(softmax(scores, 2));
-    let spans_in_order = spans_in_order(words, head.longest);
-    states
-        .lengths
-        .iter()
-        .enumerate()
-        .map(|(sentence, length)| {
-            let rows = &probabilities[sentence * spans * classes..(sentence + 1) * spans * classes];
-            let found: Vec<Mention> = spans_in_order
-                .iter()
-                .zip(rows.chunks_exact(classes))
+    let spans_in_order = spans_in_order(words, head.config.longest);
+    (states.lengths.iter())
+        .zip(probabilities.chunks((spans * classes).max(1)))
+        .map(|(length, rows)| {
+            (spans_in_order.iter().zip(rows.chunks_exact(classes)))
                 .filter(|(span, _)| span.end <= *length)
-                .filter_map(|(span, row)| mention(head, *span, row))
-                .collect();
-            let mut found = match head.output {
-                Nesting::Nested => found,
-                Nesting::Flat => greedy(found),
-            };
-            found.sort_by(|one, other| one.entity.cmp(&other.entity));
-            found
+                .map(|(span, row)| {
+                    let label = host::argmax(&row[1..]);
+                    SpanScore {
+                        span: *span,
+                        label,
+                        probability: row[1 + label],
+                        none: row[0],
+                    }
+                })
+                .filter(|found| {
+                    none_bias::can_win(found.probability, found.none, head.config.none_bias)
+                })
+                .collect()
         })
         .collect()
+}
+
+/// Spans with a type that is more probable than none, scored by its probability.
+pub fn mentions(head: &SpanNer, config: &Config, spans: &[SpanScore]) -> Vec<Mention> {
+    let mention = |found: &SpanScore| {
+        let score = none_bias::biased(found.probability, found.none, config.none_bias)?;
+        let entity = Entity {
+            span: found.span,
+            label: head.labels.name(found.label).to_string(),
+        };
+        Some(Mention { entity, score })
+    };
+    let found = spans.iter().filter_map(mention).collect();
+    config.overlaps.keep_best(found)
 }
 
 /// All spans in the order of `all_scores`.
@@ -44,53 +83,4 @@ fn spans_in_order(words: usize, longest: usize) -> Vec<Span> {
     (1..=longest.min(words))
         .flat_map(|length| (0..=words - length).map(move |start| Span::new(start, start + length)))
         .collect()
-}
-
-fn mention(head: &SpanNer, span: Span, row: &[f32]) -> Option<Mention> {
-    // The first of equal maxima, so that class none wins a tie.
-    let best = host::argmax(row);
-    (best > 0).then(|| Mention {
-        entity: Entity {
-            span,
-            label: head.labels.name(best - 1).to_string(),
-        },
-        score: row[best],
-    })
-}
-
-/// Keeps the most probable of overlapping mentions; of equally probable ones, the first.
-pub fn greedy(mut mentions: Vec<Mention>) -> Vec<Mention> {
-    mentions.sort_by(|one, other| other.score.total_cmp(&one.score));
-    let mut kept: Vec<Mention> = Vec::new();
-    for mention in mentions {
-        let span = &mention.entity.span;
-        if kept.iter().all(|other| !other.entity.span.overlaps(span)) {
-            kept.push(mention);
-        }
-    }
-    kept
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_most_probable_wins() {
-        let mention = |start, end, score| Mention {
-            entity: Entity::new(start, end, "X"),
-            score,
-        };
-        let kept = greedy(vec![
-            mention(0, 2, 0.6),
-            mention(1, 3, 0.9),
-            mention(2, 4, 0.7),
-            mention(3, 4, 0.9),
-        ]);
-        let spans: Vec<(usize, usize)> = kept
-            .iter()
-            .map(|mention| (mention.entity.span.start, mention.entity.span.end))
-            .collect();
-        assert_eq!(spans, [(1, 3), (3, 4)]);
-    }
 }

@@ -12,25 +12,22 @@
 //! `e_end` are projected once per word instead of once per span, so that no tensor is larger than [spans, width], and
 //! spans are processed one length at a time.
 //!
-//! The paper's corpora are flat: it keeps only the most probable of overlapping spans (`output = "flat"`). Our default
-//! keeps all of them, so that nested entities are found. The authors released no program.
+//! The paper's corpora are flat: it keeps only the most probable of overlapping spans (`overlaps = "flat"`). With our
+//! default, `overlaps = "auto"`, nested mentions are kept if the training data have any. The authors released no program.
 
 mod config;
 mod decode;
 mod network;
 mod target;
 
-pub use config::{Config, Nesting, Representation};
+pub use config::{Config, Representation};
+pub use decode::SpanScore;
 pub use network::SpanNer;
 pub use target::Gold;
 
-// Parts of the head that tests compare with the reference implementation.
-#[doc(hidden)]
-pub use decode::greedy;
-
 use burn::tensor::Device;
 
-use super::{Head, Losses, Suggestion};
+use super::{Head, Losses, Overlaps, Suggestion};
 use crate::data::stats::Stats;
 use crate::encoder::WordStates;
 use crate::nn::loss::cross_entropy;
@@ -39,9 +36,14 @@ use crate::text::{Labels, Mention, Sentence};
 impl Head for SpanNer {
     type Config = Config;
     type Gold = Gold;
+    type Candidates = Vec<SpanScore>;
 
     fn name() -> String {
         "span_ner".into()
+    }
+
+    fn config(&self) -> &Config {
+        &self.config
     }
 
     fn init(config: &Config, width: usize, labels: &Labels, device: &Device) -> Self {
@@ -49,7 +51,7 @@ impl Head for SpanNer {
     }
 
     fn nested(&self) -> bool {
-        self.output == Nesting::Nested
+        self.config.overlaps != Overlaps::Flat
     }
 
     fn gold(config: &Config, labels: &Labels, sentences: &[&Sentence], seed: u64) -> Gold {
@@ -61,8 +63,12 @@ impl Head for SpanNer {
         Losses::single("spans", cross_entropy(scores, &gold.classes))
     }
 
-    fn decode(&self, states: &WordStates) -> Vec<Vec<Mention>> {
-        decode::decode(self, states)
+    fn candidates(&self, states: &WordStates) -> Vec<Vec<SpanScore>> {
+        decode::candidates(self, states)
+    }
+
+    fn mentions(&self, config: &Config, spans: &Vec<SpanScore>) -> Vec<Mention> {
+        decode::mentions(self, config, spans)
     }
 
     /// The shortest limit on the length of spans that covers nearly all entities.

@@ -4,7 +4,7 @@ use burn::module::Module;
 use burn::nn::{Dropout, DropoutConfig, Embedding, EmbeddingConfig, Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 
-use super::config::{Config, Nesting, Representation};
+use super::config::{Config, Representation};
 use crate::encoder::WordStates;
 use crate::nn::rows::select_rows;
 use crate::nn::spans::{BatchSpan, max_pool};
@@ -19,11 +19,7 @@ pub struct SpanNer {
     pub length_embedding: Embedding,
     dropout: Dropout,
     #[module(skip)]
-    representation: Representation,
-    #[module(skip)]
-    pub(super) longest: usize,
-    #[module(skip)]
-    pub(super) output: Nesting,
+    pub(super) config: Config,
     #[module(skip)]
     pub(super) labels: Labels,
 }
@@ -40,19 +36,17 @@ impl SpanNer {
             length_embedding: EmbeddingConfig::new(config.longest + 1, config.length_width)
                 .init(device),
             dropout: DropoutConfig::new(config.dropout).init(),
-            representation: config.representation,
-            longest: config.longest,
-            output: config.output,
+            config: config.clone(),
             labels: labels.clone(),
         }
     }
 
     fn uses_borders(&self) -> bool {
-        self.representation != Representation::Pooling
+        self.config.representation != Representation::Pooling
     }
 
     fn uses_pooling(&self) -> bool {
-        self.representation != Representation::Boundary
+        self.config.representation != Representation::Boundary
     }
 
     /// Class scores of given spans: [spans, classes].
@@ -115,7 +109,7 @@ impl SpanNer {
         }
         let mut maxima = states.words.clone();
         let mut all = Vec::new();
-        for length in 1..=self.longest.min(words) {
+        for length in 1..=self.config.longest.min(words) {
             let starts = words - length + 1;
             let row = by_length.clone().narrow(0, length, 1);
             let mut scores = row

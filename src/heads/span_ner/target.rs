@@ -6,9 +6,9 @@ use rand::SeedableRng;
 use rand::seq::index::sample;
 use rand_chacha::ChaCha8Rng;
 
-use super::config::{Config, Nesting};
+use super::config::Config;
 use crate::nn::spans::{BatchSpan, all_spans};
-use crate::text::{Labels, Sentence, outermost};
+use crate::text::{Labels, Sentence};
 
 /// The spans a batch is trained on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,12 +60,8 @@ fn entities(
     labels: &Labels,
     sentence: &Sentence,
 ) -> BTreeMap<(usize, usize), i32> {
-    let all = match config.output {
-        Nesting::Nested => sentence.entities.clone(),
-        Nesting::Flat => outermost(&sentence.entities),
-    };
     let mut entities = BTreeMap::new();
-    for entity in &all {
+    for entity in config.overlaps.entities(sentence).iter() {
         if let Some(label) = labels.index(&entity.label)
             && entity.span.len() <= config.longest
         {
