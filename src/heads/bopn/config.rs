@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::heads::Overlaps;
-use crate::heads::settings::{Preset, Settings, at_least_one, below_one, finite};
+use crate::heads::settings::{Preset, Settings, at_least_one, below_one, finite, not_negative};
 
 /// Which boundaries have offset labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -88,6 +88,12 @@ pub struct Config {
     pub residual: bool,
     /// Zero the cells past the end of a sentence before each convolution; off only to compare with the authors' code.
     pub mask_convolution: bool,
+    /// Add scores computed directly from the encoder's states of the first and last word (not in the paper).
+    pub direct: bool,
+    /// Initial probability of "out of range", which nearly all cells are; 0 for equal probabilities (as in the paper).
+    pub initial_out: f64,
+    /// Weight of the cells out of range in the loss; 1 in the paper.
+    pub out_weight: f64,
     /// Which spans near an entity get an offset label.
     pub labels: Labelling,
     /// Label the cells below the diagonal like their mirror images.
@@ -135,6 +141,9 @@ impl Settings for Config {
             convolution_dropout: if released { 0.2 } else { 0.0 },
             residual: released,
             mask_convolution: true,
+            direct: false,
+            initial_out: 0.0,
+            out_weight: 1.0,
             labels: match preset {
                 Preset::Paper => Labelling::Nearest,
                 Preset::Released => Labelling::Shared,
@@ -164,6 +173,8 @@ impl Settings for Config {
         below_one("biaffine_dropout", self.biaffine_dropout)?;
         below_one("convolution_dropout", self.convolution_dropout)?;
         finite("none_bias", self.none_bias)?;
+        below_one("initial_out", self.initial_out)?;
+        not_negative("out_weight", self.out_weight)?;
         below_one("smoothing", self.smoothing)
     }
 

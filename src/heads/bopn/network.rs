@@ -40,6 +40,10 @@ pub struct Bopn {
     pub type_norm: Option<TypeNorm>,
     /// Convolutions over types, starts and ends.
     pub convolutions: Option<Convolutions>,
+    /// Scores directly from the encoder's states.
+    pub direct: Option<DirectScores>,
+    /// The initial bias of the labels, learned from there.
+    pub initial_bias: Option<Param<Tensor<1>>>,
     lstm_dropout: Dropout,
     #[module(skip)]
     pub(super) config: Config,
@@ -58,9 +62,55 @@ pub struct TypeNorm {
     pub output: Linear,
 }
 
+/// Scores of a span computed directly from the encoder's states of its first and last word and from its length: a path
+/// around the BiLSTM, the biaffine scorer and the convolutions, which learn slowly.
+#[derive(Module, Debug)]
+pub struct DirectScores {
+    /// From the state of the first word: [encoder width, labels · types].
+    pub start: Linear,
+    /// From the state of the last word.
+    pub end: Linear,
+    /// From the distance between start and end, in buckets.
+    pub length: Embedding,
+}
+
+impl DirectScores {
+    fn new(width: usize, outputs: usize, device: &Device) -> Self {
+        let zeros = Initializer::Zeros;
+        Self {
+            start: LinearConfig::new(width, outputs).with_bias(false).init(device),
+            end: LinearConfig::new(width, outputs).with_bias(false).init(device),
+            length: EmbeddingConfig::new(DISTANCES, outputs)
+                .with_initializer(zeros)
+                .init(device),
+        }
+    }
+
+    /// Scores [batch, labels, types, words, words] of words [batch, words, width].
+    fn forward(&self, words: Tensor<3>, labels: usize) -> Tensor<5> {
+        let [batch, count, _] = words.dims();
+        let types = self.length.weight.dims()[1] / labels;
+        let by_word = |layer: &Linear| -> Tensor<4> {
+            let scores = layer.forward(words.clone()).swap_dims(1, 2);
+            scores.reshape([batch, labels, types, count])
+        };
+        let rows: Vec<i32> = (0..count)
+            .flat_map(|start| (0..count).map(move |end| distance(start, end)))
+            .collect();
+        let rows = TensorData::new(rows, [1, count * count]);
+        let rows = Tensor::<2, Int>::from_data(rows, &words.device());
+        let by_length = self.length.forward(rows).swap_dims(1, 2);
+        by_word(&self.start).unsqueeze_dim::<5>(4)
+            + by_word(&self.end).unsqueeze_dim::<5>(3)
+            + by_length.reshape([1, labels, types, count, count])
+    }
+}
+
 /// The inputs of the scorer: types and words of a batch after the BiLSTM.
 #[derive(Debug, Clone)]
 pub struct TypesAndWords {
+    /// The encoder's states of the words, [batch, words, encoder width], if scores are computed from them directly.
+    pub encoder_words: Option<Tensor<3>>,
     /// [batch, types, lstm width].
     pub types: Tensor<3>,
     /// [batch, words, lstm width]; 0 on padding.
@@ -83,6 +133,8 @@ impl TypesAndWords {
             .map(|first| {
                 let count = step.min(batch - first);
                 Self {
+                    encoder_words: (self.encoder_words.as_ref())
+                        .map(|words| words.clone().narrow(0, first, count)),
                     types: self.types.clone().narrow(0, first, count),
                     words: self.words.clone().narrow(0, first, count),
                     lengths: self.lengths[first..first + count].to_vec(),
@@ -125,6 +177,9 @@ impl Bopn {
             }),
             convolutions: (config.convolutions > 0)
                 .then(|| Convolutions::new(config, scheme.len(), device)),
+            direct: (config.direct)
+                .then(|| DirectScores::new(width, scheme.len() * labels.len(), device)),
+            initial_bias: (config.initial_out > 0.0).then(|| initial_bias(config, &scheme, device)),
             lstm_dropout: DropoutConfig::new(config.lstm_dropout).init(),
             config: config.clone(),
             scheme,
@@ -162,6 +217,7 @@ impl Bopn {
             _ => output.clone().narrow(1, 0, first),
         };
         TypesAndWords {
+            encoder_words: self.direct.as_ref().map(|_| states.words.clone()),
             types,
             words: output.narrow(1, first, words),
             lengths: states.lengths.clone(),
@@ -254,13 +310,29 @@ impl Bopn {
 
     /// Final scores: [batch, offset labels, types, words, words].
     pub fn logits(&self, encoded: &TypesAndWords) -> Tensor<5> {
-        let scores = self.scores(encoded);
-        let Some(convolutions) = &self.convolutions else {
-            return scores;
-        };
-        let lengths = self.config.mask_convolution.then_some(encoded.lengths.as_slice());
-        convolutions.forward(scores, lengths)
+        let mut scores = self.scores(encoded);
+        if let Some(convolutions) = &self.convolutions {
+            let masked = self.config.mask_convolution;
+            let lengths = masked.then_some(encoded.lengths.as_slice());
+            scores = convolutions.forward(scores, lengths);
+        }
+        if let (Some(direct), Some(words)) = (&self.direct, &encoded.encoder_words) {
+            scores = scores + direct.forward(words.clone(), self.scheme.len());
+        }
+        match &self.initial_bias {
+            Some(bias) => scores + bias.val().reshape([1, self.scheme.len(), 1, 1, 1]),
+            None => scores,
+        }
     }
+}
+
+/// Log-odds of "out of range" against each other label, all of which are equally probable.
+fn initial_bias(config: &Config, scheme: &OffsetScheme, device: &Device) -> Param<Tensor<1>> {
+    let labels = scheme.len();
+    let others = (1.0 - config.initial_out) / (labels - 1).max(1) as f64;
+    let mut bias = vec![0f32; labels];
+    bias[0] = (config.initial_out / others).ln() as f32;
+    Param::from_data(TensorData::new(bias, [labels]), device)
 }
 
 /// The row of the distance embedding: 19 on the diagonal, 1 to 9 below it and 10 to 18 above it, in buckets that double in size.

@@ -144,6 +144,8 @@ pub struct Config {
     pub none_weight: f64,
     /// Weigh all spans of class none together as much as all others; `none_weight` is then ignored.
     pub balance_none: bool,
+    /// Take the type from the words between the predicted boundaries; otherwise from the noisy span, as in the paper.
+    pub rescore: bool,
     /// φ: a mention needs a sum of its three probabilities (left, right and type) above this.
     #[schemars(extend("inference" = true, "score_scale" = 3.0, "tune_range" = [0.5, 2.9, 0.05]))]
     pub threshold: f64,
@@ -209,6 +211,7 @@ impl Settings for Config {
             },
             none_weight: 1.0,
             balance_none: released,
+            rescore: false,
             threshold: 2.5,
             none_bias: 0.0,
             one_type: !released,

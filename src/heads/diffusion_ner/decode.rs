@@ -47,7 +47,10 @@ pub fn denoised(head: &DiffusionNer, states: &WordStates) -> Vec<Vec<SpanCandida
     let trajectory = sample(head, &encoded, &mut noise);
     let mut all = candidates(&trajectory);
     for (spans, length) in all.iter_mut().zip(&encoded.lengths) {
-        spans.retain(|_| *length > 0);
+        spans.retain(|span| span.right < *length);
+    }
+    if let Some(rescorer) = &head.rescorer {
+        rescorer.rescore(states, &mut all);
     }
     all
 }

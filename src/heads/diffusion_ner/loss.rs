@@ -7,6 +7,7 @@ use super::config::{Config, Reduction};
 use super::matching::{Match, matching};
 use super::network::{Denoised, DiffusionNer};
 use super::process::Pair;
+use super::sample::most_probable;
 use super::target::Gold;
 use crate::encoder::WordStates;
 use crate::heads::Losses;
@@ -18,7 +19,14 @@ pub fn loss(head: &DiffusionNer, states: &WordStates, gold: &Gold) -> Losses {
     let timesteps: Vec<usize> = gold.0.iter().map(|target| target.timestep).collect();
     let denoised = head.denoise(&encoded, &spans, &timesteps);
     let matches = matching(&head.config, &denoised, gold);
-    loss_of_matches(&head.config, &denoised, gold, &matches)
+    let mut losses = loss_of_matches(&head.config, &denoised, gold, &matches);
+    if let Some(rescorer) = &head.rescorer {
+        let predicted = most_probable(&denoised);
+        let rescored = rescorer.loss(states, gold, &predicted, head.config.reduction);
+        losses.total = losses.total + rescored.clone();
+        losses.terms.push(("rescored", rescored));
+    }
+    losses
 }
 
 /// The loss of predictions with given matches.

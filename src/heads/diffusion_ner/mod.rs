@@ -26,6 +26,7 @@ mod loss;
 mod matching;
 mod network;
 mod process;
+mod rescore;
 mod sample;
 mod span_encoder;
 mod target;
@@ -36,6 +37,7 @@ pub use config::{
 };
 pub use decode::SpanCandidate;
 pub use network::DiffusionNer;
+pub use rescore::Rescorer;
 pub use target::Gold;
 
 // Parts of the head that tests compare with the reference implementation.

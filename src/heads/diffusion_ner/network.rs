@@ -8,6 +8,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 
 use super::config::{Config, InitialWeights, SpanFeatures};
 use super::process::{NoiseSchedule, Pair, SpanGeometry};
+use super::rescore::Rescorer;
 use super::span_encoder::{Pointer, SpanLayer, TwoLayers};
 use crate::encoder::WordStates;
 use crate::nn::attention::{KeysValues, zero_bias};
@@ -35,6 +36,8 @@ pub struct DiffusionNer {
     pub right: Pointer,
     /// Classifies spans; class 0 is none.
     pub classifier: TwoLayers,
+    /// Classifies the spans between predicted boundaries.
+    pub rescorer: Option<Rescorer>,
     dropout: Dropout,
     #[module(skip)]
     pub(super) config: Config,
@@ -123,6 +126,8 @@ impl DiffusionNer {
             left: Pointer::new(width, &weights, device),
             right: Pointer::new(width, &weights, device),
             classifier: TwoLayers::new(width, labels.len() + 1, &weights, device),
+            rescorer: (config.rescore)
+                .then(|| Rescorer::new(width, labels.len() + 1, config.dropout, device)),
             dropout: DropoutConfig::new(config.dropout).init(),
             geometry: SpanGeometry::of(config),
             schedule: Arc::new(NoiseSchedule::new(config.variance, config.timesteps)),

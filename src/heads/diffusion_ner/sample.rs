@@ -93,7 +93,7 @@ pub fn sample(
 }
 
 /// The most probable first and last word of each span.
-fn most_probable(denoised: &Denoised) -> Vec<Vec<[usize; 2]>> {
+pub(super) fn most_probable(denoised: &Denoised) -> Vec<Vec<[usize; 2]>> {
     let [_, spans, _] = denoised.left.dims();
     let both = [&denoised.left, &denoised.right].map(|scores| scores.clone().argmax(2));
     let both = integers(Tensor::cat(both.to_vec(), 2)); // [batch, spans, 2]
