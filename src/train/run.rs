@@ -10,6 +10,7 @@ use burn::train::logger::InMemoryMetricLogger;
 use burn::train::{Interrupter, Learner, SupervisedTraining, TrainingStrategy};
 use serde_json::{Value, json};
 
+use super::average::{self, AverageWindow};
 use super::batches::Loader;
 use super::checkpoints::{Checkpoints, Lock, OnRequest};
 use super::corpus::Corpus;
@@ -187,8 +188,10 @@ impl<H: Head> PreparedRun<H> {
             .iter()
             .map(|batches| batches.div_ceil(settings.accumulate));
         let steps = steps.sum();
-        let learner = Learner::new(model, optimizer, scheduler(settings, steps));
-        let checkpoints = Checkpoints::open(&options.out)?;
+        let scheduler = scheduler(settings, steps, self.encoder.transformer.layers);
+        let learner = Learner::new(model, optimizer, scheduler);
+        let window = AverageWindow::of(settings);
+        let checkpoints = Checkpoints::open(&options.out)?.keeping(window);
         let (end, ended) = channel();
         let strategy = ResumableTraining {
             config: LoopConfig {
@@ -274,12 +277,9 @@ impl<H: Head> PreparedRun<H> {
         );
     }
 
-    /// Evaluates the best checkpoint and writes the model folder.
+    /// Evaluates the best checkpoint, or the average of several, and writes the model folder.
     fn finish(&self, options: &TrainOptions, state: RunState) -> Result<Finished> {
-        let device = options.devices[0].clone().inner();
-        let fresh = Recognizer::<H>::new(&self.encoder, &self.head, &self.corpus.labels, &device);
-        let checkpoint = Checkpoints::at(&options.out).step_folder(state.best_step);
-        let model = folder::restore(fresh, &checkpoint)?;
+        let (model, averaged) = average::best_or_average(self, options, &state)?;
         let tagger = ModelTagger::new(
             model.clone(),
             self.tokenizer.clone(),
@@ -295,7 +295,10 @@ impl<H: Head> PreparedRun<H> {
         };
         let dev = score(&self.corpus.dev)?;
         let test = score(&self.corpus.test)?;
-        let metrics = self.metrics(&state, dev.as_ref(), test.as_ref());
+        let mut metrics = self.metrics(&state, dev.as_ref(), test.as_ref());
+        if let Some(averaged) = averaged {
+            metrics["average"] = json!(averaged);
+        }
         let card = card::card(&card::CardFacts {
             recipe: &self.recipe,
             labels: &self.corpus.labels,
