@@ -164,7 +164,7 @@ pub(super) fn best_or_average<H: Head>(
     Ok((model, Some(averaged)))
 }
 
-/// Strict F1 on the dev sentences, if there are any.
+/// Strict F1 on the dev sentences, if there are any; like after each epoch, a flat head is scored on the outermost entities.
 fn dev_f1<H: Head>(run: &PreparedRun<H>, model: &Recognizer<H>) -> Result<Option<f64>> {
     if run.corpus.dev.is_empty() {
         return Ok(None);
@@ -176,7 +176,12 @@ fn dev_f1<H: Head>(run: &PreparedRun<H>, model: &Recognizer<H>) -> Result<Option
         run.corpus.labels.clone(),
     );
     let report = evaluate(&tagger, &run.corpus.dev)?;
-    Ok(Some(report.overall.f1()))
+    let counts = if model.head.nested() {
+        report.overall
+    } else {
+        report.flat_view
+    };
+    Ok(Some(counts.f1()))
 }
 
 /// A model with the mean of the weights of several models, added in double precision in the given order; `None` without

@@ -126,6 +126,7 @@ mod tests {
     use burn::tensor::Tensor;
 
     use super::*;
+    use crate::encoder::transformer::TransformerConfig;
     use crate::encoder::{Encoder, EncoderConfig, LayerPooling, Pooling, ScratchConfig};
 
     #[test]
@@ -217,7 +218,12 @@ mod tests {
             ..ScratchConfig::default()
         };
         let encoder = EncoderConfig {
-            transformer: scratch.transformer(20),
+            // With every parameter that some family has.
+            transformer: TransformerConfig {
+                token_types: 2,
+                embedding_width: 2,
+                ..scratch.transformer(20)
+            },
             pooling: Pooling::Mean,
             layers: LayerPooling::Last,
             overlap: 4,
@@ -248,11 +254,12 @@ mod tests {
         rate
     }
 
-    const PARTS: [&str; 8] = [
+    const PARTS: [&str; 9] = [
         "encoder.transformer.word_embeddings.",
         "encoder.transformer.position_embeddings.",
         "encoder.transformer.token_type_embeddings.",
         "encoder.transformer.embedding_norm.",
+        "encoder.transformer.projection.",
         "encoder.transformer.layers.0.",
         "encoder.transformer.layers.1.",
         "encoder.transformer.layers.2.",
@@ -268,13 +275,17 @@ mod tests {
             ..TrainConfig::default()
         };
         let found = rates(&train);
-        let expected = [0.0625, 0.0625, 0.0625, 0.0625, 0.125, 0.25, 0.5, 0.5];
+        let expected = [
+            0.0625, 0.0625, 0.0625, 0.0625, 0.0625, 0.125, 0.25, 0.5, 0.5,
+        ];
         assert_eq!(PARTS.map(|part| rate_of(&found, part)), expected);
         let found = rates(&TrainConfig {
             head_learning_rate: Some(0.75),
             ..train
         });
-        let expected = [0.0625, 0.0625, 0.0625, 0.0625, 0.125, 0.25, 0.5, 0.75];
+        let expected = [
+            0.0625, 0.0625, 0.0625, 0.0625, 0.0625, 0.125, 0.25, 0.5, 0.75,
+        ];
         assert_eq!(PARTS.map(|part| rate_of(&found, part)), expected);
     }
 
@@ -287,7 +298,7 @@ mod tests {
             ..TrainConfig::default()
         };
         let found = rates(&train);
-        assert_eq!(PARTS.map(|part| rate_of(&found, part)), [5e-5; 8]);
+        assert_eq!(PARTS.map(|part| rate_of(&found, part)), [5e-5; 9]);
     }
 
     #[test]
