@@ -107,6 +107,10 @@ impl Head for WordTagger {
         &self.config
     }
 
+    fn set_config(&mut self, config: Config) {
+        self.config = config;
+    }
+
     fn init(config: &Config, width: usize, labels: &Labels, device: &Device) -> Self {
         Self {
             classifier: LinearConfig::new(width, 1 + labels.len()).init(device),

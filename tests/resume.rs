@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use nerzoo::files::sha256;
+use tempfile::TempDir;
 
 const RECIPE: &str = r#"
 [data]
@@ -77,8 +78,37 @@ fn kills_do_not_change_the_weights_of_a_bundle() {
     assert_kills_change_nothing(&bundle, 4);
 }
 
-/// Trains once without interruption and once with so many kills, and compares the weights.
-fn assert_kills_change_nothing(recipe_text: &str, wanted: usize) {
+/// Averaged weights and the learning rates of layers are restored too. Without dev sentences, for which nine sentences are
+/// too few, the average always becomes the model.
+#[test]
+fn kills_do_not_change_averaged_weights() {
+    let averaged = RECIPE
+        .replace(
+            "corpus = \"quickstart\"\nlimit = 240",
+            "train = [\"datasets/quickstart/train.jsonl\"]\nlimit = 9",
+        )
+        .replace("accumulate = 2", "average = 3\nlayer_decay = 0.9")
+        .replace("epochs = 5", "epochs = 40");
+    let folder = assert_kills_change_nothing(&averaged, 4);
+    let [whole, broken] = ["whole", "broken"].map(|name| folder.path().join(name));
+    let average = |out: &Path| {
+        let text = std::fs::read_to_string(out.join("metrics.json")).unwrap();
+        let metrics: serde_json::Value = serde_json::from_str(&text).unwrap();
+        metrics["average"].clone()
+    };
+    assert_eq!(average(&whole)["epochs"], serde_json::json!([38, 39, 40]));
+    assert_eq!(average(&whole)["chosen"], "average");
+    assert_eq!(average(&whole), average(&broken));
+    // Killed after training, before the model is written: the average is computed again.
+    std::fs::remove_file(broken.join("model.safetensors")).unwrap();
+    let recipe = folder.path().join("recipe.toml");
+    assert!(start(&recipe, &broken, true).wait().unwrap().success());
+    assert_eq!(weights(&whole), weights(&broken));
+}
+
+/// Trains once without interruption and once with so many kills, and compares the weights. Returns the folder with the
+/// recipe and the runs `whole` and `broken`.
+fn assert_kills_change_nothing(recipe_text: &str, wanted: usize) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let recipe = folder.path().join("recipe.toml");
     std::fs::write(&recipe, recipe_text).unwrap();
@@ -112,6 +142,7 @@ fn assert_kills_change_nothing(recipe_text: &str, wanted: usize) {
         .unwrap();
     assert!(last.success());
     assert_eq!(weights(&whole), weights(&broken), "after {kills} kills");
+    folder
 }
 
 /// A run that is asked to stop writes a checkpoint and ends with exit code 130.

@@ -205,6 +205,21 @@ fn settings_out_of_range_are_explained() {
             "train.warm_up = 1.1",
             "between 0 and 1",
         ),
+        (
+            "train.layer_decay=0.0",
+            "train.layer_decay = 0",
+            "above 0 and at most 1",
+        ),
+        (
+            "train.layer_decay=1.1",
+            "train.layer_decay = 1.1",
+            "above 0 and at most 1",
+        ),
+        (
+            "train.average=1",
+            "train.average = 1",
+            "0 (no average) or at least 2",
+        ),
         ("train.batch=0", "train.batch = 0", "at least 1"),
         ("train.epochs=0", "train.epochs = 0", "at least 1"),
         ("train.accumulate=0", "train.accumulate = 0", "at least 1"),

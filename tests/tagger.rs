@@ -60,6 +60,10 @@ impl Head for Failing {
         &self.config
     }
 
+    fn set_config(&mut self, config: Limit) {
+        self.config = config;
+    }
+
     fn init(config: &Limit, width: usize, _: &Labels, device: &Device) -> Self {
         Self {
             weight: Param::from_tensor(Tensor::zeros([width], device)),

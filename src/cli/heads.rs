@@ -66,7 +66,11 @@ impl Heads {
         for setting in &settings {
             let mark = if setting.at_inference { " *" } else { "" };
             println!("{}{mark}: {}", setting.name, setting.kind);
-            println!("    default {}{}", default_of(setting), chosen_on_dev(setting));
+            println!(
+                "    default {}{}",
+                default_of(setting),
+                chosen_on_dev(setting)
+            );
             println!("    {}\n", setting.doc);
         }
         Ok(())

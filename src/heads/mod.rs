@@ -45,8 +45,11 @@ pub trait Head: Module + ModuleDisplay + Debug + Send + Sync + 'static {
     /// Its name in recipes.
     fn name() -> String;
 
-    /// The settings it was made with.
+    /// Its settings.
     fn config(&self) -> &Self::Config;
+
+    /// Replaces its settings by others that differ at most in those that may change after training.
+    fn set_config(&mut self, config: Self::Config);
 
     /// Fails with an explanation if the head cannot be used with an encoder of this width.
     fn fits(_config: &Self::Config, _width: usize) -> Result<()> {

@@ -12,17 +12,7 @@ use crate::text::{Entity, Mention, Sentence, Span, outermost};
 const TOLERATED: f64 = 0.005;
 
 /// Which mentions of a sentence may overlap.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    strum::Display,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, strum::Display)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Overlaps {
@@ -49,7 +39,8 @@ impl Overlaps {
                 let others = (list.iter().enumerate())
                     .filter(|(other, _)| *other != index)
                     .map(|(_, other)| other.span);
-                overlapping += usize::from(others.clone().any(|other| other.overlaps(&entity.span)));
+                overlapping +=
+                    usize::from(others.clone().any(|other| other.overlaps(&entity.span)));
                 crossing += usize::from(others.clone().any(|other| crosses(entity.span, other)));
             }
         }
@@ -132,12 +123,25 @@ mod tests {
         let crossing = sentence(&[(0, 3, "X"), (2, 5, "Y")]);
         let twice = sentence(&[(0, 3, "X"), (0, 3, "Y")]);
         assert_eq!(Overlaps::of_corpus(&[]), Overlaps::Flat);
-        assert_eq!(Overlaps::of_corpus(std::slice::from_ref(&flat)), Overlaps::Flat);
-        assert_eq!(Overlaps::of_corpus(&[flat.clone(), nested]), Overlaps::Nested);
-        assert_eq!(Overlaps::of_corpus(&[flat.clone(), crossing]), Overlaps::Any);
+        assert_eq!(
+            Overlaps::of_corpus(std::slice::from_ref(&flat)),
+            Overlaps::Flat
+        );
+        assert_eq!(
+            Overlaps::of_corpus(&[flat.clone(), nested]),
+            Overlaps::Nested
+        );
+        assert_eq!(
+            Overlaps::of_corpus(&[flat.clone(), crossing]),
+            Overlaps::Any
+        );
         let mut many = vec![flat; 200];
         many.push(twice.clone());
-        assert_eq!(Overlaps::of_corpus(&many), Overlaps::Flat, "2 of 402 entities");
+        assert_eq!(
+            Overlaps::of_corpus(&many),
+            Overlaps::Flat,
+            "2 of 402 entities"
+        );
         many.truncate(20);
         many.push(twice);
         assert_eq!(Overlaps::of_corpus(&many), Overlaps::Nested);

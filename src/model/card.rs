@@ -212,7 +212,10 @@ fn tuning(text: &mut String, tuning: &Value) -> std::fmt::Result {
         )?;
     }
     let trained = &tuning["as_trained"];
-    for split in ["dev", "test"].into_iter().filter(|split| trained[split].is_object()) {
+    for split in ["dev", "test"]
+        .into_iter()
+        .filter(|split| trained[split].is_object())
+    {
         writeln!(
             text,
             "| {split} F1 | {:.2} | see above |",

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::files::sha256;
+use crate::files::{sha256, write_atomic};
 
 /// File name of the manifest.
 pub const FILE: &str = "manifest.json";
@@ -33,6 +33,22 @@ pub fn write(folder: &Path) -> Result<()> {
     flush(&path)
 }
 
+/// Removes files from the manifest, so that they may be missing.
+pub fn leave_out(folder: &Path, files: &[String]) -> Result<()> {
+    let mut hashes = read(folder)?;
+    hashes.retain(|name, _| !files.contains(name));
+    let json = serde_json::to_vec_pretty(&hashes).expect("strings are plain data");
+    write_atomic(&folder.join(FILE), &json)
+}
+
+/// The SHA-256 of each file in the manifest.
+fn read(folder: &Path) -> Result<BTreeMap<String, String>> {
+    let path = folder.join(FILE);
+    let text = fs::read_to_string(&path).map_err(|source| Error::io(&path, source))?;
+    serde_json::from_str(&text)
+        .map_err(|problem| Error::model_folder(&path, format!("not a manifest: {problem}")))
+}
+
 /// Waits until a file is on disk. Some systems require it to be open for writing.
 fn flush(path: &Path) -> Result<()> {
     File::options()
@@ -44,11 +60,7 @@ fn flush(path: &Path) -> Result<()> {
 
 /// Fails unless every file in the manifest exists and has its hash.
 pub fn verify(folder: &Path) -> Result<()> {
-    let path = folder.join(FILE);
-    let text = fs::read_to_string(&path).map_err(|source| Error::io(&path, source))?;
-    let hashes: BTreeMap<String, String> = serde_json::from_str(&text)
-        .map_err(|problem| Error::model_folder(&path, format!("not a manifest: {problem}")))?;
-    for (name, expected) in hashes {
+    for (name, expected) in read(folder)? {
         let file = folder.join(&name);
         if !file.is_file() {
             return Err(Error::model_folder(

@@ -183,7 +183,11 @@ impl CrfScores {
                 .map(|to| {
                     let reached = |from: usize| score[from] + self.transition(from, to);
                     (1..tags).fold(0, |best, from| {
-                        if reached(from) > reached(best) { from } else { best }
+                        if reached(from) > reached(best) {
+                            from
+                        } else {
+                            best
+                        }
                     })
                 })
                 .collect();
@@ -211,7 +215,8 @@ impl CrfScores {
         let mut forward = vec![add(&self.start, row(0))];
         for word in 1..words {
             let next = (0..tags).map(|to| {
-                let paths = (0..tags).map(|from| forward[word - 1][from] + self.transition(from, to));
+                let paths =
+                    (0..tags).map(|from| forward[word - 1][from] + self.transition(from, to));
                 log_sum(paths) + row(word)[to]
             });
             forward.push(next.collect());
@@ -234,13 +239,20 @@ impl CrfScores {
 
 /// Sums of corresponding elements.
 fn add(one: &[f32], other: &[f32]) -> Vec<f32> {
-    one.iter().zip(other).map(|(one, other)| one + other).collect()
+    one.iter()
+        .zip(other)
+        .map(|(one, other)| one + other)
+        .collect()
 }
 
 /// `log Σ e^score` without overflow.
 fn log_sum(scores: impl Iterator<Item = f32> + Clone) -> f32 {
     let highest = scores.clone().fold(f32::NEG_INFINITY, f32::max);
-    highest + scores.map(|score| (score - highest).exp()).sum::<f32>().ln()
+    highest
+        + scores
+            .map(|score| (score - highest).exp())
+            .sum::<f32>()
+            .ln()
 }
 
 /// Emissions of one word: `[batch, tags]`.

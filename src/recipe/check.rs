@@ -68,6 +68,23 @@ impl Recipe {
             Range::amount("train.checkpoint_minutes", train.checkpoint_minutes),
             Range::amount("train.report_seconds", train.report_seconds),
         ];
+        let (decay, average) = (train.layer_decay, train.average);
+        let is_within = decay > 0.0 && decay <= 1.0;
+        let above_zero = "above 0 and at most 1";
+        ranges.push(Range::new(
+            "train.layer_decay",
+            decay,
+            is_within,
+            above_zero,
+        ));
+        // The average of one epoch end is no average.
+        let off_or_several = "0 (no average) or at least 2";
+        ranges.push(Range::new(
+            "train.average",
+            average as f64,
+            average != 1,
+            off_or_several,
+        ));
         let rate = train.head_learning_rate;
         ranges.extend(rate.map(|rate| Range::share("train.head_learning_rate", rate)));
         ranges.extend(train.freeze_rate.map(|rate| {

@@ -148,6 +148,10 @@ pub struct TrainConfig {
     /// Peak learning rate of the head and the word features, if it differs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head_learning_rate: Option<f64>,
+    /// Layer-wise learning-rate decay: the top layer of the transformer has the learning rate, each layer below it the
+    /// rate of the layer above times this, the embeddings once more. 1 for the same rate everywhere. The head and the
+    /// word features are not affected.
+    pub layer_decay: f64,
     /// Fraction of the steps for linear warm-up; afterwards the rate decays linearly to 0.
     pub warm_up: f64,
     /// Decoupled weight decay; biases and norms have none.
@@ -167,6 +171,11 @@ pub struct TrainConfig {
     /// Choose the head's decoding settings (thresholds, biases, overlaps) on the dev sentences: after each epoch to compare
     /// checkpoints, and for the final model. Off in recipes that follow a paper.
     pub tune: bool,
+    /// Average the weights of the last so many epoch ends; the average becomes the model if its dev F1 is higher than
+    /// that of the best checkpoint, or if there are no dev sentences. With `patience` the epochs up to the best one are
+    /// averaged, because those after it were not better and may outnumber the average. The model files of these epochs
+    /// stay in the run folder, with `patience` during training up to twice as many. 0 for no average.
+    pub average: usize,
     /// Write the final weights in half precision.
     pub half: bool,
     /// Minutes between checkpoints within an epoch; there is always one at its end.
@@ -186,6 +195,7 @@ impl Default for TrainConfig {
             accumulate: 1,
             learning_rate: 5e-5,
             head_learning_rate: None,
+            layer_decay: 1.0,
             warm_up: 0.1,
             weight_decay: 0.01,
             epsilon: 1e-8,
@@ -194,6 +204,7 @@ impl Default for TrainConfig {
             freeze_rate: None,
             patience: 0,
             tune: true,
+            average: 0,
             half: false,
             checkpoint_minutes: 5.0,
             report_seconds: 10.0,

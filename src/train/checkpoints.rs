@@ -3,6 +3,9 @@
 //! Burn saves model, optimizer and learning-rate schedule as three files, each in a thread of its own. Here the three
 //! are written into `checkpoints/partial-N`; the last to finish adds `state.json` and the hashes of all files, and
 //! renames the folder to `checkpoints/step-N`. A crash leaves at most a `partial-` folder, which is never read.
+//!
+//! The newest two and the best are kept. Of older ones whose weights may be averaged, only the weights are kept, as
+//! `checkpoints/weights-N`; training is never resumed from these.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
@@ -14,6 +17,7 @@ use burn::train::checkpoint::{Checkpoint, Checkpointer, CheckpointerError};
 use burn::train::checkpoint::{CheckpointingAction, CheckpointingStrategy};
 use burn::train::metric::store::EventStoreClient;
 
+use super::average::AverageWindow;
 use super::state::RunState;
 use crate::error::{Error, Result};
 use crate::heads::Head;
@@ -24,11 +28,16 @@ use crate::recipe::set::Assignment;
 
 /// The three files Burn saves.
 pub const PARTS: [&str; 3] = ["model", "optimizer", "schedule"];
+/// Prefix of the folder of a checkpoint.
+const STEP: &str = "step-";
+/// Prefix of the folder of a checkpoint of which only the weights are kept.
+const WEIGHTS: &str = "weights-";
 
 /// The checkpoints of a run.
 #[derive(Debug, Clone)]
 pub struct Checkpoints {
     folder: PathBuf,
+    window: AverageWindow,
     pending: Arc<Mutex<Pending>>,
 }
 
@@ -43,6 +52,7 @@ impl Checkpoints {
     pub fn at(run: &Path) -> Self {
         Self {
             folder: run.join("checkpoints"),
+            window: AverageWindow::default(),
             pending: Arc::default(),
         }
     }
@@ -57,9 +67,28 @@ impl Checkpoints {
         Ok(checkpoints)
     }
 
+    /// The same, but older checkpoints keep their weights as long as these may be averaged.
+    pub fn keeping(self, window: AverageWindow) -> Self {
+        Self { window, ..self }
+    }
+
     /// The folder of the checkpoint after a step.
     pub fn step_folder(&self, step: usize) -> PathBuf {
-        self.folder.join(format!("step-{step:09}"))
+        self.folder.join(format!("{STEP}{step:09}"))
+    }
+
+    /// The folder with the weights after a step: its checkpoint, or what is kept of it.
+    pub fn model_folder(&self, step: usize) -> PathBuf {
+        let folder = self.step_folder(step);
+        if folder.is_dir() {
+            folder
+        } else {
+            self.weights_folder(step)
+        }
+    }
+
+    fn weights_folder(&self, step: usize) -> PathBuf {
+        self.folder.join(format!("{WEIGHTS}{step:09}"))
     }
 
     /// The state of the newest intact checkpoint; damaged ones are reported and skipped.
@@ -70,7 +99,7 @@ impl Checkpoints {
         let mut folders: Vec<PathBuf> = fs::read_dir(&self.folder)
             .map_err(|source| Error::io(&self.folder, source))?
             .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-            .filter(|path| name(path).starts_with("step-"))
+            .filter(|path| name(path).starts_with(STEP))
             .collect();
         folders.sort();
         for folder in folders.iter().rev() {
@@ -123,30 +152,73 @@ impl Checkpoints {
         fs::write(&path, json).map_err(|source| Error::io(&path, source))?;
         manifest::write(&partial)?;
         let folder = self.step_folder(step);
-        if folder.exists() {
-            fs::remove_dir_all(&folder).map_err(|source| Error::io(&folder, source))?;
-        }
+        remove_folder(&folder)?;
         fs::rename(&partial, &folder).map_err(|source| Error::io(&folder, source))?;
-        self.prune(step, state.best_step)
+        self.prune(&state)
     }
 
-    /// Keeps the newest two and the best.
-    fn prune(&self, newest: usize, best: usize) -> Result<()> {
-        let mut steps: Vec<usize> = fs::read_dir(&self.folder)
-            .map_err(|source| Error::io(&self.folder, source))?
-            .filter_map(|entry| entry.ok())
-            .filter_map(|entry| name(&entry.path()).strip_prefix("step-")?.parse().ok())
-            .collect();
-        steps.sort_unstable();
+    /// Keeps the newest two and the best, and the weights of those that may be averaged.
+    fn prune(&self, state: &RunState) -> Result<()> {
+        let averaged = self.window.may_be_averaged(state);
+        let steps = self.steps(STEP)?;
         let recent = steps.len().saturating_sub(2);
         for step in &steps[..recent] {
-            if *step != best && *step < newest {
-                let folder = self.step_folder(*step);
-                fs::remove_dir_all(&folder).map_err(|source| Error::io(&folder, source))?;
+            if *step == state.best_step || *step >= state.step {
+                continue;
+            }
+            if averaged.contains(step) {
+                let weights = self.weights_folder(*step);
+                remove_folder(&weights)?;
+                fs::rename(self.step_folder(*step), &weights)
+                    .map_err(|source| Error::io(&weights, source))?;
+            } else {
+                remove_folder(&self.step_folder(*step))?;
+            }
+        }
+        for step in self.steps(WEIGHTS)? {
+            if averaged.contains(&step) {
+                keep_weights(&self.weights_folder(step))?;
+            } else {
+                remove_folder(&self.weights_folder(step))?;
             }
         }
         Ok(())
     }
+
+    /// The steps of the folders whose names start with a prefix, in order.
+    fn steps(&self, prefix: &str) -> Result<Vec<usize>> {
+        let mut steps: Vec<usize> = fs::read_dir(&self.folder)
+            .map_err(|source| Error::io(&self.folder, source))?
+            .filter_map(|entry| entry.ok())
+            .filter_map(|entry| name(&entry.path()).strip_prefix(prefix)?.parse().ok())
+            .collect();
+        steps.sort_unstable();
+        Ok(steps)
+    }
+}
+
+/// Removes the files of a checkpoint that only resuming needs. A crash in between leaves files that are not in the manifest;
+/// the next call removes them.
+fn keep_weights(folder: &Path) -> Result<()> {
+    let files = PARTS[1..].iter().map(|part| format!("{part}.bpk"));
+    let files: Vec<String> = files.filter(|file| folder.join(file).exists()).collect();
+    if files.is_empty() {
+        return Ok(());
+    }
+    manifest::leave_out(folder, &files)?;
+    for file in files {
+        let path = folder.join(file);
+        fs::remove_file(&path).map_err(|source| Error::io(&path, source))?;
+    }
+    Ok(())
+}
+
+/// Removes a folder if it exists.
+fn remove_folder(folder: &Path) -> Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder).map_err(|source| Error::io(folder, source))?;
+    }
+    Ok(())
 }
 
 /// Removes the folders in `parent` whose names start with `prefix`.
@@ -262,6 +334,7 @@ impl Lock {
 
 #[cfg(test)]
 mod tests {
+    use super::super::state::StopRule;
     use super::*;
     use burn::optim::lr_scheduler::LrSchedulerRecord;
 
@@ -308,6 +381,74 @@ mod tests {
         }
         let exist = |step| checkpoints.step_folder(step).exists();
         assert_eq!([1, 2, 3, 4].map(exist), [false, false, true, true]);
+    }
+
+    /// The state of a run after so many epochs of 10 steps, the best of them, and some steps of the next.
+    fn after(epochs: usize, best: usize, steps: usize) -> RunState {
+        let mut state = state(0, 0);
+        for epoch in 1..=epochs {
+            state.step = 10 * epoch;
+            state.end_epoch(
+                None,
+                1e-3,
+                StopRule {
+                    epochs: 6,
+                    patience: 0,
+                },
+            );
+        }
+        state.best_step = 10 * best;
+        state.step += steps;
+        state
+    }
+
+    #[test]
+    fn weights_to_average_are_kept_without_the_rest() {
+        let run = tempfile::tempdir().unwrap();
+        let window = AverageWindow {
+            epochs: 3,
+            up_to_best: false,
+        };
+        let checkpoints = Checkpoints::open(run.path()).unwrap().keeping(window);
+        for epochs in 1..=4 {
+            save(&checkpoints, after(epochs, 1, 0), 3);
+            save(&checkpoints, after(epochs, 1, 5), 3);
+        }
+        assert_eq!(checkpoints.steps(STEP).unwrap(), [10, 40, 45]);
+        assert_eq!(checkpoints.steps(WEIGHTS).unwrap(), [20, 30]);
+        let folder = checkpoints.model_folder(20);
+        assert!(folder.join("model.bpk").is_file());
+        assert!(!folder.join("optimizer.bpk").exists());
+        assert!(!folder.join("schedule.bpk").exists());
+        manifest::verify(&folder).unwrap();
+        save(&checkpoints, after(6, 1, 0), 3);
+        assert_eq!(checkpoints.steps(WEIGHTS).unwrap(), [40]);
+        // Weights alone are nothing to resume from.
+        for step in checkpoints.steps(STEP).unwrap() {
+            fs::remove_dir_all(checkpoints.step_folder(step)).unwrap();
+        }
+        assert_eq!(checkpoints.newest().unwrap(), None);
+    }
+
+    /// A crash after the rename, or after the change of the manifest, leaves files that the next call removes.
+    #[test]
+    fn weights_are_usable_whenever_the_process_is_killed() {
+        let run = tempfile::tempdir().unwrap();
+        let checkpoints = Checkpoints::open(run.path()).unwrap();
+        save(&checkpoints, state(10, 10), 3);
+        let folder = checkpoints.weights_folder(10);
+        fs::rename(checkpoints.step_folder(10), &folder).unwrap();
+        assert_eq!(checkpoints.model_folder(10), folder);
+        manifest::verify(&folder).unwrap();
+        manifest::leave_out(&folder, &["optimizer.bpk".into(), "schedule.bpk".into()]).unwrap();
+        manifest::verify(&folder).unwrap();
+        fs::remove_file(folder.join("optimizer.bpk")).unwrap();
+        keep_weights(&folder).unwrap();
+        manifest::verify(&folder).unwrap();
+        assert!(!folder.join("schedule.bpk").exists());
+        assert!(folder.join("state.json").is_file());
+        fs::write(folder.join("model.bpk"), b"cut off").unwrap();
+        assert!(manifest::verify(&folder).is_err());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! (`training_loop`, called by Burn through `strategy`) and writes the model folder. Everything that changes while a
 //! run goes on is one [`RunState`], saved with every checkpoint.
 
+pub mod average;
 pub mod batches;
 pub mod checkpoints;
 pub mod corpus;

@@ -125,7 +125,8 @@ impl<H: Head> PreparedRun<H> {
     /// Writes `config.json` and `tokenizer.json`, with which a checkpoint of the run can be evaluated.
     pub fn write_description(&self, out: &Path) -> Result<()> {
         let path = out.join("config.json");
-        let json = serde_json::to_string_pretty(&self.config(&self.head)).expect("a config is plain data");
+        let json =
+            serde_json::to_string_pretty(&self.config(&self.head)).expect("a config is plain data");
         write_atomic(&path, json.as_bytes())?;
         self.tokenizer.save(&out.join("tokenizer.json"))
     }

@@ -10,6 +10,7 @@ use burn::train::logger::InMemoryMetricLogger;
 use burn::train::{Interrupter, Learner, SupervisedTraining, TrainingStrategy};
 use serde_json::{Value, json};
 
+use super::average::{self, AverageWindow};
 use super::batches::Loader;
 use super::checkpoints::{Checkpoints, Lock, OnRequest};
 use super::corpus::Corpus;
@@ -190,8 +191,10 @@ impl<H: Head> PreparedRun<H> {
             .iter()
             .map(|batches| batches.div_ceil(settings.accumulate));
         let steps = steps.sum();
-        let learner = Learner::new(model, optimizer, scheduler(settings, steps));
-        let checkpoints = Checkpoints::open(&options.out)?;
+        let scheduler = scheduler(settings, steps, self.encoder.transformer.layers);
+        let learner = Learner::new(model, optimizer, scheduler);
+        let window = AverageWindow::of(settings);
+        let checkpoints = Checkpoints::open(&options.out)?.keeping(window);
         let (end, ended) = channel();
         let strategy = ResumableTraining {
             config: LoopConfig {
@@ -277,33 +280,22 @@ impl<H: Head> PreparedRun<H> {
         );
     }
 
-    /// Chooses decoding settings for the best checkpoint, evaluates it and writes the model folder.
+    /// Chooses decoding settings for the best checkpoint, or for the average of several, evaluates it and writes the model
+    /// folder.
     fn finish(&self, options: &TrainOptions, state: RunState) -> Result<Finished> {
-        let device = options.devices[0].clone().inner();
-        let checkpoint = Checkpoints::at(&options.out).step_folder(state.best_step);
-        let restored = |head: &H::Config| {
-            let fresh = Recognizer::<H>::new(&self.encoder, head, &self.corpus.labels, &device);
-            folder::restore(fresh, &checkpoint)
-        };
-        let mut model = restored(&self.head)?;
-        let mut tagger = self.tagger(&model);
-        let tuned = if self.recipe.train.tune && !self.corpus.dev.is_empty() {
-            Some(self.tune(&model, &tagger)?)
-        } else {
-            None
-        };
-        let mut head = &self.head;
-        if let Some(tuned) = tuned.as_ref().filter(|tuned| !tuned.changes.is_empty()) {
-            head = &tuned.config;
-            model = restored(head)?;
-            tagger = self.tagger(&model);
-        }
+        let (mut model, averaged) = average::best_or_average(self, options, &state)?;
+        let tuned = self.tune(&model)?;
+        let head = tuned.as_ref().map_or(&self.head, |tuned| &tuned.config);
+        model.head.set_config(head.clone());
+        let tagger = self.tagger(&model);
         let score = |sentences: &[Sentence]| -> Result<Option<[Report; 2]>> {
             if sentences.is_empty() {
                 return Ok(None);
             }
             let mentions = tagger.tag_with(sentences, &[head, &self.head])?;
-            Ok(Some([0, 1].map(|way| eval::score(sentences, &mentions[way]))))
+            Ok(Some(
+                [0, 1].map(|way| eval::score(sentences, &mentions[way])),
+            ))
         };
         let (dev, dev_as_trained) = score(&self.corpus.dev)?.map(|[a, b]| (a, b)).unzip();
         let (test, test_as_trained) = score(&self.corpus.test)?.map(|[a, b]| (a, b)).unzip();
@@ -314,7 +306,10 @@ impl<H: Head> PreparedRun<H> {
             dev_as_trained,
             test_as_trained,
         });
-        let metrics = self.metrics(&state, dev.as_ref(), test.as_ref(), tuning.as_ref());
+        let mut metrics = self.metrics(&state, dev.as_ref(), test.as_ref(), tuning.as_ref());
+        if let Some(averaged) = averaged {
+            metrics["average"] = json!(averaged);
+        }
         let card = card::card(&card::CardFacts {
             recipe: &self.recipe,
             labels: &self.corpus.labels,
@@ -344,7 +339,8 @@ impl<H: Head> PreparedRun<H> {
         })
     }
 
-    fn tagger(&self, model: &Recognizer<H>) -> ModelTagger<H> {
+    /// A tagger of the model.
+    pub(super) fn tagger(&self, model: &Recognizer<H>) -> ModelTagger<H> {
         ModelTagger::new(
             model.clone(),
             self.tokenizer.clone(),
@@ -353,17 +349,21 @@ impl<H: Head> PreparedRun<H> {
         )
     }
 
-    /// Chooses decoding settings on the dev sentences.
-    fn tune(&self, model: &Recognizer<H>, tagger: &ModelTagger<H>) -> Result<Tuned<H::Config>> {
+    /// Chooses decoding settings on the dev sentences, if the recipe says so and there are any.
+    pub(super) fn tune(&self, model: &Recognizer<H>) -> Result<Option<Tuned<H::Config>>> {
         let dev = &self.corpus.dev;
-        let scored: Vec<_> = (tagger.candidates(dev)?.into_iter().zip(dev).enumerate())
+        if dev.is_empty() || !self.recipe.train.tune {
+            return Ok(None);
+        }
+        let candidates = self.tagger(model).candidates(dev)?;
+        let scored: Vec<_> = (candidates.into_iter().zip(dev).enumerate())
             .map(|(index, (candidates, sentence))| ScoredSentence {
                 index,
                 candidates,
                 entities: sentence.entities.clone(),
             })
             .collect();
-        tune::tune(&model.head, &scored)
+        tune::tune(&model.head, &scored).map(Some)
     }
 
     fn metrics(

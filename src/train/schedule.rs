@@ -1,4 +1,5 @@
-//! The learning rate over the steps of a run: linear warm-up and decay, optionally with its own peak for the head.
+//! The learning rate over the steps of a run: linear warm-up and decay, optionally with its own peak for the head and for
+//! each layer of the transformer.
 
 use burn::module::ParamGroup;
 use burn::optim::LearningRate;
@@ -69,8 +70,9 @@ impl LrScheduler for Stages {
     }
 }
 
-/// The learning-rate schedule of a run of `total` steps, with a group of its own for the head if it has its own rate.
-pub fn scheduler(train: &TrainConfig, total: usize) -> ModuleLrScheduler {
+/// The learning-rate schedule of a run of `total` steps for a transformer of so many layers, with groups of parameters of
+/// their own for the layers if their rates differ, and for the head if it has its own rate.
+pub fn scheduler(train: &TrainConfig, total: usize, layers: usize) -> ModuleLrScheduler {
     let stage = |peak, total: usize| WarmUp {
         peak,
         rising: (train.warm_up * total as f64) as usize,
@@ -86,7 +88,11 @@ pub fn scheduler(train: &TrainConfig, total: usize) -> ModuleLrScheduler {
         boost: train.freeze_rate.unwrap_or(1.0),
         second: stage(peak, total - frozen),
     };
-    let scheduler = ModuleLrScheduler::new(warm_up(train.learning_rate));
+    let mut scheduler = ModuleLrScheduler::new(warm_up(train.learning_rate));
+    for (pattern, factor) in layer_factors(train.layer_decay, layers) {
+        let group = ParamGroup::from_regex(pattern).expect("a valid pattern");
+        scheduler = scheduler.with_group(group, warm_up(train.learning_rate * factor));
+    }
     match train.head_learning_rate {
         Some(rate) => scheduler.with_group(
             ParamGroup::from_regex(r"^(head|encoder\.features)\.").expect("a valid pattern"),
@@ -96,9 +102,32 @@ pub fn scheduler(train: &TrainConfig, total: usize) -> ModuleLrScheduler {
     }
 }
 
+/// Patterns of parameter paths, each with its factor for the encoder's learning rate; none without decay. Of several
+/// patterns that match a path, the last one applies.
+fn layer_factors(decay: f64, layers: usize) -> Vec<(String, f64)> {
+    if decay == 1.0 {
+        return Vec::new();
+    }
+    // Whatever is not in a layer is an embedding, its norm, or its projection to the width of the layers.
+    let embeddings = (r"^encoder\.transformer\.".to_string(), layers);
+    let layer = |index| {
+        let pattern = format!(r"^encoder\.transformer\.layers\.{index}\.");
+        (pattern, layers - 1 - index)
+    };
+    std::iter::once(embeddings)
+        .chain((0..layers).map(layer))
+        .map(|(pattern, below_top)| (pattern, decay.powi(below_top as i32)))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
+    use burn::module::{Module, ModuleVisitor, Param, ParamId};
+    use burn::tensor::Tensor;
+
     use super::*;
+    use crate::encoder::transformer::TransformerConfig;
+    use crate::encoder::{Encoder, EncoderConfig, LayerPooling, Pooling, ScratchConfig};
 
     #[test]
     fn the_rate_rises_and_falls() {
@@ -150,5 +179,142 @@ mod tests {
             resumed.load_record(record);
             assert_eq!(resumed.step(), rates[done], "after {done}");
         }
+    }
+
+    #[derive(Module, Debug)]
+    struct Model {
+        encoder: Encoder,
+        head: burn::nn::Linear,
+    }
+
+    /// The paths of all parameters.
+    #[derive(Default)]
+    struct Paths {
+        path: Vec<String>,
+        found: Vec<String>,
+    }
+
+    impl ModuleVisitor for Paths {
+        fn enter_module(&mut self, name: &str, _: &str) {
+            self.path.push(name.to_string());
+        }
+
+        fn exit_module(&mut self, _: &str, _: &str) {
+            self.path.pop();
+        }
+
+        fn visit_float<const D: usize>(&mut self, _: &Param<Tensor<D>>) {
+            self.found.push(self.path.join("."));
+        }
+    }
+
+    /// The rates of all parameters of a model with three layers in the first step, without warm-up.
+    fn rates(train: &TrainConfig) -> Vec<(String, f64)> {
+        let scratch = ScratchConfig {
+            layers: 3,
+            width: 4,
+            heads: 1,
+            feed_forward: 4,
+            ..ScratchConfig::default()
+        };
+        let encoder = EncoderConfig {
+            // With every parameter that some family has.
+            transformer: TransformerConfig {
+                token_types: 2,
+                embedding_width: 2,
+                ..scratch.transformer(20)
+            },
+            pooling: Pooling::Mean,
+            layers: LayerPooling::Last,
+            overlap: 4,
+            context: 0,
+            features: None,
+        };
+        let device = crate::device::cpu();
+        let model = Model {
+            encoder: encoder.init(&device),
+            head: burn::nn::LinearConfig::new(4, 2).init(&device),
+        };
+        let mut paths = Paths::default();
+        model.visit(&mut paths);
+        let rates = scheduler(train, 10, encoder.transformer.layers).step();
+        let rate = |path: &String| rates.lr_from_param(ParamId::new(), Some(path));
+        (paths.found.iter())
+            .map(|path| (path.clone(), rate(path)))
+            .collect()
+    }
+
+    /// The rate of all parameters whose paths start like this; it is the same for all of them.
+    fn rate_of(rates: &[(String, f64)], start: &str) -> f64 {
+        let mut of_part = (rates.iter())
+            .filter(|(path, _)| path.starts_with(start))
+            .map(|(_, rate)| *rate);
+        let rate = of_part.next().expect("there are such parameters");
+        assert!(of_part.all(|other| other == rate), "{start}: {rates:?}");
+        rate
+    }
+
+    const PARTS: [&str; 9] = [
+        "encoder.transformer.word_embeddings.",
+        "encoder.transformer.position_embeddings.",
+        "encoder.transformer.token_type_embeddings.",
+        "encoder.transformer.embedding_norm.",
+        "encoder.transformer.projection.",
+        "encoder.transformer.layers.0.",
+        "encoder.transformer.layers.1.",
+        "encoder.transformer.layers.2.",
+        "head.",
+    ];
+
+    #[test]
+    fn every_layer_has_the_rate_of_the_one_above_times_the_decay() {
+        let train = TrainConfig {
+            learning_rate: 0.5,
+            layer_decay: 0.5,
+            warm_up: 0.0,
+            ..TrainConfig::default()
+        };
+        let found = rates(&train);
+        let expected = [
+            0.0625, 0.0625, 0.0625, 0.0625, 0.0625, 0.125, 0.25, 0.5, 0.5,
+        ];
+        assert_eq!(PARTS.map(|part| rate_of(&found, part)), expected);
+        let found = rates(&TrainConfig {
+            head_learning_rate: Some(0.75),
+            ..train
+        });
+        let expected = [
+            0.0625, 0.0625, 0.0625, 0.0625, 0.0625, 0.125, 0.25, 0.5, 0.75,
+        ];
+        assert_eq!(PARTS.map(|part| rate_of(&found, part)), expected);
+    }
+
+    /// Without decay, the record has the groups it had before the setting existed.
+    #[test]
+    fn without_decay_there_are_no_groups_of_layers() {
+        assert!(layer_factors(1.0, 12).is_empty());
+        let train = TrainConfig {
+            warm_up: 0.0,
+            ..TrainConfig::default()
+        };
+        let found = rates(&train);
+        assert_eq!(PARTS.map(|part| rate_of(&found, part)), [5e-5; 9]);
+    }
+
+    #[test]
+    fn the_decay_of_layers_keeps_warm_up_and_resumes() {
+        let train = TrainConfig {
+            learning_rate: 1.0,
+            layer_decay: 0.5,
+            warm_up: 0.5,
+            ..TrainConfig::default()
+        };
+        let mut schedule = scheduler(&train, 4, 2);
+        let path = Some("encoder.transformer.layers.0.norm.gamma");
+        let mut rate = || schedule.step().lr_from_param(ParamId::new(), path);
+        assert_eq!([rate(), rate(), rate()], [0.0, 0.25, 0.5]);
+        let mut resumed = scheduler(&train, 4, 2).load_record(schedule.to_record());
+        let rate = resumed.step().lr_from_param(ParamId::new(), path);
+        assert_eq!(rate, 0.25);
     }
 }

@@ -120,13 +120,17 @@ pub(super) fn validate<H: Head>(
         other,
         diagnostics: found.counts,
     };
-    let scored = (batch.sentences.into_iter().zip(candidates).zip(batch.entities))
-        .map(|((index, candidates), entities)| ScoredSentence {
-            index,
-            candidates,
-            entities,
-        })
-        .collect();
+    let scored = (batch
+        .sentences
+        .into_iter()
+        .zip(candidates)
+        .zip(batch.entities))
+    .map(|((index, candidates), entities)| ScoredSentence {
+        index,
+        candidates,
+        entities,
+    })
+    .collect();
     (outcome, scored)
 }
 

@@ -13,9 +13,8 @@ use burn::optim::GradientsAccumulator;
 use burn::tensor::Device;
 use burn::train::metric::store::EventStoreClient;
 use burn::train::{
-    EventProcessorTraining, Interrupter, Learner, LearnerEvent,
-    LearningCheckpointer, SupervisedTrainingEventProcessor, TrainLoader, TrainingComponents,
-    TrainingItem, ValidLoader,
+    EventProcessorTraining, Interrupter, Learner, LearnerEvent, LearningCheckpointer,
+    SupervisedTrainingEventProcessor, TrainLoader, TrainingComponents, TrainingItem, ValidLoader,
 };
 
 use super::batches::{Batch, Loader};

@@ -99,7 +99,12 @@ impl fmt::Display for Tuning {
             );
         }
         let changes: Vec<String> = (self.changes.iter())
-            .map(|change| format!("{} = {} (was {})", change.setting, change.chosen, change.trained))
+            .map(|change| {
+                format!(
+                    "{} = {} (was {})",
+                    change.setting, change.chosen, change.trained
+                )
+            })
             .collect();
         write!(
             f,
@@ -190,7 +195,12 @@ impl<H: Head> Search<'_, H> {
     }
 
     /// The settings with the best value of one of them.
-    fn choose_one(&mut self, config: Value, setting: &Setting, without: Option<usize>) -> Result<Value> {
+    fn choose_one(
+        &mut self,
+        config: Value,
+        setting: &Setting,
+        without: Option<usize>,
+    ) -> Result<Value> {
         let path = pointer(&setting.name);
         let mut variants = Vec::with_capacity(setting.tuned_over.len());
         let mut scores = Vec::with_capacity(setting.tuned_over.len());

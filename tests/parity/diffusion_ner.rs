@@ -11,9 +11,9 @@ use nerzoo::encoder::batching::{PackedRows, PieceBatch};
 use nerzoo::encoder::{EncoderConfig, LayerPooling, Pooling, WordStates, load};
 use nerzoo::heads::diffusion_ner::import::layer_name;
 use nerzoo::heads::diffusion_ner::{
-    Config, Denoised, DiffusionNer, EncodedWords, Expansion, Gold, GoldEntity,
-    NoiseSchedule, NoiseSource, Pair, SentenceTarget, SpanCandidate, SpanFeatures, Trajectory,
-    Variance, candidates, choose, entities, loss_of_matches, matching, noisy, sample, signals,
+    Config, Denoised, DiffusionNer, EncodedWords, Expansion, Gold, GoldEntity, NoiseSchedule,
+    NoiseSource, Pair, SentenceTarget, SpanCandidate, SpanFeatures, Trajectory, Variance,
+    candidates, choose, entities, loss_of_matches, matching, noisy, sample, signals,
 };
 use nerzoo::heads::{Head, Overlaps, Preset, Settings};
 use nerzoo::model::folder;

@@ -45,7 +45,13 @@ fn over_cells(logits: Tensor<5>, gold: &[i32], lengths: &[usize], config: &Confi
     let log_probabilities = log_softmax(rows, 1);
     // Weights of the cells, unless all are 1.
     let weights = (config.out_weight != 1.0).then(|| {
-        let weight = |label: &i32| if *label == 0 { config.out_weight as f32 } else { 1.0 };
+        let weight = |label: &i32| {
+            if *label == 0 {
+                config.out_weight as f32
+            } else {
+                1.0
+            }
+        };
         let weights: Vec<f32> = gold.iter().map(weight).collect();
         Tensor::<2>::from_data(TensorData::new(weights, [cells, 1]), &device)
     });

@@ -61,6 +61,10 @@ impl Head for Bopn {
         &self.config
     }
 
+    fn set_config(&mut self, config: Config) {
+        self.config = config;
+    }
+
     fn init(config: &Config, width: usize, labels: &Labels, device: &Device) -> Self {
         Bopn::new(config, width, labels, device)
     }

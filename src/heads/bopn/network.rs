@@ -78,8 +78,12 @@ impl DirectScores {
     fn new(width: usize, outputs: usize, device: &Device) -> Self {
         let zeros = Initializer::Zeros;
         Self {
-            start: LinearConfig::new(width, outputs).with_bias(false).init(device),
-            end: LinearConfig::new(width, outputs).with_bias(false).init(device),
+            start: LinearConfig::new(width, outputs)
+                .with_bias(false)
+                .init(device),
+            end: LinearConfig::new(width, outputs)
+                .with_bias(false)
+                .init(device),
             length: EmbeddingConfig::new(DISTANCES, outputs)
                 .with_initializer(zeros)
                 .init(device),

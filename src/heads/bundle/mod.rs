@@ -173,6 +173,12 @@ impl<A: Head, B: Head> Head for Bundle<A, B> {
         &self.config
     }
 
+    fn set_config(&mut self, config: Self::Config) {
+        self.seq.set_config(config.seq.clone());
+        self.span.set_config(config.span.clone());
+        self.config = config;
+    }
+
     fn fits(config: &Self::Config, width: usize) -> Result<()> {
         A::fits(&config.seq, width)?;
         B::fits(&config.span, width)

@@ -32,8 +32,7 @@ mod span_encoder;
 mod target;
 
 pub use config::{
-    Config, Coordinates, Expansion, InitialWeights, Reduction, Rescaling,
-    SpanFeatures, Variance,
+    Config, Coordinates, Expansion, InitialWeights, Reduction, Rescaling, SpanFeatures, Variance,
 };
 pub use decode::SpanCandidate;
 pub use network::DiffusionNer;
@@ -71,6 +70,10 @@ impl Head for DiffusionNer {
 
     fn config(&self) -> &Config {
         &self.config
+    }
+
+    fn set_config(&mut self, config: Config) {
+        self.config = config;
     }
 
     fn fits(config: &Config, width: usize) -> Result<()> {

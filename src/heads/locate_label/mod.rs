@@ -66,6 +66,10 @@ impl Head for LocateLabel {
         &self.config
     }
 
+    fn set_config(&mut self, config: Config) {
+        self.config = config;
+    }
+
     fn init(config: &Config, width: usize, labels: &Labels, device: &Device) -> Self {
         LocateLabel::new(config, width, labels, device)
     }

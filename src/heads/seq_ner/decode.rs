@@ -25,13 +25,16 @@ pub fn candidates(head: &SeqNer, states: &WordStates) -> Vec<TagScores> {
     let [_, words, tags] = emissions.dims();
     let emissions = host::floats(emissions);
     let crf = head.crf.as_ref().map(|crf| Arc::new(crf.scores()));
-    (states.lengths.iter().zip(emissions.chunks((words * tags).max(1))))
-        .map(|(length, rows)| TagScores {
-            emissions: rows[..length * tags].to_vec(),
-            tags,
-            crf: crf.clone(),
-        })
-        .collect()
+    (states
+        .lengths
+        .iter()
+        .zip(emissions.chunks((words * tags).max(1))))
+    .map(|(length, rows)| TagScores {
+        emissions: rows[..length * tags].to_vec(),
+        tags,
+        crf: crf.clone(),
+    })
+    .collect()
 }
 
 /// The mentions of a sentence. A mention's score is the lowest probability among its tags.
@@ -45,7 +48,10 @@ pub fn mentions(head: &SeqNer, config: &Config, scores: &TagScores) -> Vec<Menti
     let (chosen, probabilities) = match &scores.crf {
         None => {
             let rows = emissions.chunks_exact(scores.tags);
-            (rows.map(host::argmax).collect(), softmax(&emissions, scores.tags))
+            (
+                rows.map(host::argmax).collect(),
+                softmax(&emissions, scores.tags),
+            )
         }
         Some(crf) => (crf.viterbi(&emissions), crf.marginals(&emissions)),
     };

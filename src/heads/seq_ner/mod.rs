@@ -48,6 +48,10 @@ impl Head for SeqNer {
         &self.config
     }
 
+    fn set_config(&mut self, config: Config) {
+        self.config = config;
+    }
+
     fn init(config: &Config, width: usize, labels: &Labels, device: &Device) -> Self {
         SeqNer::new(config, width, labels, device)
     }

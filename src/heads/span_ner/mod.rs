@@ -46,6 +46,10 @@ impl Head for SpanNer {
         &self.config
     }
 
+    fn set_config(&mut self, config: Config) {
+        self.config = config;
+    }
+
     fn init(config: &Config, width: usize, labels: &Labels, device: &Device) -> Self {
         SpanNer::new(config, width, labels, device)
     }
