@@ -21,6 +21,7 @@
 mod config;
 mod convolution;
 mod decode;
+mod direct;
 #[doc(hidden)]
 pub mod import;
 mod loss;
@@ -37,6 +38,7 @@ pub use target::Gold;
 pub use {
     convolution::Convolutions,
     decode::{GridCell, TypedSpan, mentions},
+    direct::{DirectScores, EncoderStates},
     network::{TypeNorm, TypesAndWords},
     target::{Offset, OffsetScheme},
 };

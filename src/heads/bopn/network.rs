@@ -6,6 +6,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 
 use super::config::Config;
 use super::convolution::Convolutions;
+use super::direct::{DirectScores, EncoderStates};
 use super::target::OffsetScheme;
 use crate::encoder::WordStates;
 use crate::nn::biaffine::Biaffine;
@@ -14,7 +15,7 @@ use crate::nn::conditional_norm::ConditionalNorm;
 use crate::text::Labels;
 
 /// Rows of the distance embedding: nine buckets below the diagonal, nine above it, the diagonal, and padding.
-const DISTANCES: usize = 20;
+pub(super) const DISTANCES: usize = 20;
 
 /// The number of grid cells that are scored at once without autodiff. The size of a grid grows with the square of the
 /// sentence length: without a limit a batch of long sentences would need gigabytes.
@@ -62,59 +63,11 @@ pub struct TypeNorm {
     pub output: Linear,
 }
 
-/// Scores of a span computed directly from the encoder's states of its first and last word and from its length: a path
-/// around the BiLSTM, the biaffine scorer and the convolutions, which learn slowly.
-#[derive(Module, Debug)]
-pub struct DirectScores {
-    /// From the state of the first word: [encoder width, labels · types].
-    pub start: Linear,
-    /// From the state of the last word.
-    pub end: Linear,
-    /// From the distance between start and end, in buckets.
-    pub length: Embedding,
-}
-
-impl DirectScores {
-    fn new(width: usize, outputs: usize, device: &Device) -> Self {
-        let zeros = Initializer::Zeros;
-        Self {
-            start: LinearConfig::new(width, outputs)
-                .with_bias(false)
-                .init(device),
-            end: LinearConfig::new(width, outputs)
-                .with_bias(false)
-                .init(device),
-            length: EmbeddingConfig::new(DISTANCES, outputs)
-                .with_initializer(zeros)
-                .init(device),
-        }
-    }
-
-    /// Scores [batch, labels, types, words, words] of words [batch, words, width].
-    fn forward(&self, words: Tensor<3>, labels: usize) -> Tensor<5> {
-        let [batch, count, _] = words.dims();
-        let types = self.length.weight.dims()[1] / labels;
-        let by_word = |layer: &Linear| -> Tensor<4> {
-            let scores = layer.forward(words.clone()).swap_dims(1, 2);
-            scores.reshape([batch, labels, types, count])
-        };
-        let rows: Vec<i32> = (0..count)
-            .flat_map(|start| (0..count).map(move |end| distance(start, end)))
-            .collect();
-        let rows = TensorData::new(rows, [1, count * count]);
-        let rows = Tensor::<2, Int>::from_data(rows, &words.device());
-        let by_length = self.length.forward(rows).swap_dims(1, 2);
-        by_word(&self.start).unsqueeze_dim::<5>(4)
-            + by_word(&self.end).unsqueeze_dim::<5>(3)
-            + by_length.reshape([1, labels, types, count, count])
-    }
-}
-
 /// The inputs of the scorer: types and words of a batch after the BiLSTM.
 #[derive(Debug, Clone)]
 pub struct TypesAndWords {
-    /// The encoder's states of the words, [batch, words, encoder width], if scores are computed from them directly.
-    pub encoder_words: Option<Tensor<3>>,
+    /// The encoder's states, if scores are computed from them directly.
+    pub encoder: Option<EncoderStates>,
     /// [batch, types, lstm width].
     pub types: Tensor<3>,
     /// [batch, words, lstm width]; 0 on padding.
@@ -137,8 +90,7 @@ impl TypesAndWords {
             .map(|first| {
                 let count = step.min(batch - first);
                 Self {
-                    encoder_words: (self.encoder_words.as_ref())
-                        .map(|words| words.clone().narrow(0, first, count)),
+                    encoder: (self.encoder.as_ref()).map(|states| states.narrow(first, count)),
                     types: self.types.clone().narrow(0, first, count),
                     words: self.words.clone().narrow(0, first, count),
                     lengths: self.lengths[first..first + count].to_vec(),
@@ -221,7 +173,10 @@ impl Bopn {
             _ => output.clone().narrow(1, 0, first),
         };
         TypesAndWords {
-            encoder_words: self.direct.as_ref().map(|_| states.words.clone()),
+            encoder: self.direct.as_ref().map(|_| EncoderStates {
+                words: states.words.clone(),
+                sentence: states.sentence.clone(),
+            }),
             types,
             words: output.narrow(1, first, words),
             lengths: states.lengths.clone(),
@@ -320,8 +275,8 @@ impl Bopn {
             let lengths = masked.then_some(encoded.lengths.as_slice());
             scores = convolutions.forward(scores, lengths);
         }
-        if let (Some(direct), Some(words)) = (&self.direct, &encoded.encoder_words) {
-            scores = scores + direct.forward(words.clone(), self.scheme.len());
+        if let (Some(direct), Some(states)) = (&self.direct, &encoded.encoder) {
+            scores = scores + direct.forward(states, &encoded.lengths, self.scheme.len());
         }
         match &self.initial_bias {
             Some(bias) => scores + bias.val().reshape([1, self.scheme.len(), 1, 1, 1]),
@@ -340,7 +295,7 @@ fn initial_bias(config: &Config, scheme: &OffsetScheme, device: &Device) -> Para
 }
 
 /// The row of the distance embedding: 19 on the diagonal, 1 to 9 below it and 10 to 18 above it, in buckets that double in size.
-fn distance(start: usize, end: usize) -> i32 {
+pub(super) fn distance(start: usize, end: usize) -> i32 {
     let bucket = |difference: usize| (1 + difference.ilog2()).min(9) as i32;
     match start.cmp(&end) {
         std::cmp::Ordering::Greater => bucket(start - end),
