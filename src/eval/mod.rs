@@ -1,18 +1,22 @@
-//! Evaluation of predicted entities against gold: strict scores, score thresholds and the comparison of models.
+//! Evaluation of predicted entities against gold: strict scores, thresholds and calibration of scores, and the comparison of
+//! models.
 //!
 //! Strict means that a predicted entity is correct only when both its span and its type equal those of a gold entity.
 //! Scores are micro-averaged: entities are counted over the whole corpus before dividing.
 
 pub mod analysis;
+pub mod calibration;
 mod counts;
 pub mod evidence;
 pub mod predictions;
+pub mod reliability;
 mod report;
 pub mod threshold;
 
 pub use counts::{Counts, GroupCounts};
 pub use report::{LENGTHS, Report};
 
+use self::reliability::{ScoredMention, scored_mentions};
 use crate::error::Result;
 use crate::model::tagger::Tagger;
 use crate::text::Sentence;
@@ -35,6 +39,21 @@ use crate::text::Sentence;
 /// # }
 /// ```
 pub fn evaluate(tagger: &dyn Tagger, sentences: &[Sentence]) -> Result<Report> {
+    Ok(evaluate_scores(tagger, sentences)?.report)
+}
+
+/// The report on a model's mentions, and their scores.
+#[derive(Debug, Clone)]
+pub struct Evaluation {
+    /// Strict precision, recall and F1.
+    pub report: Report,
+    /// The score of each mention, and whether it is correct.
+    pub scored: Vec<ScoredMention>,
+}
+
+/// Like [`evaluate`], and also returns the score of each mention. Mentions of a flat model are compared with the outermost
+/// gold entities for this.
+pub fn evaluate_scores(tagger: &dyn Tagger, sentences: &[Sentence]) -> Result<Evaluation> {
     let mentions = tagger.tag(sentences)?;
     let mut report = Report::of(
         sentences
@@ -45,7 +64,8 @@ pub fn evaluate(tagger: &dyn Tagger, sentences: &[Sentence]) -> Result<Report> {
     for entity in sentences.iter().flat_map(|sentence| &sentence.misaligned) {
         report.add_unreachable(&entity.label, 1);
     }
-    Ok(report)
+    let scored = scored_mentions(sentences, &mentions, tagger.nested());
+    Ok(Evaluation { report, scored })
 }
 
 /// Entities for the tests of this module and those below it.

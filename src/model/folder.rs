@@ -13,6 +13,7 @@ use burn::tensor::{DType, Device};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::calibration::Calibration;
 use super::manifest;
 use super::recognizer::Recognizer;
 use super::tagger::ModelTagger;
@@ -55,6 +56,9 @@ pub struct ModelConfig {
     pub labels: Labels,
     /// The encoder.
     pub encoder: EncoderConfig,
+    /// The calibration of scores, fitted with these settings; folders of older programs have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Calibration>,
 }
 
 impl ModelConfig {
@@ -67,6 +71,7 @@ impl ModelConfig {
             head_config: serde_json::to_value(head).expect("settings are plain data"),
             labels: labels.clone(),
             encoder: encoder.clone(),
+            calibration: None,
         }
     }
 
@@ -92,6 +97,10 @@ impl ModelConfig {
                 ),
             ));
         }
+        if let Some(calibration) = &config.calibration {
+            (calibration.check())
+                .map_err(|problem| Error::model_folder(&path, format!("calibration: {problem}")))?;
+        }
         Ok(config)
     }
 
@@ -108,13 +117,20 @@ impl ModelConfig {
             .map_err(|problem| Error::model_folder(path, format!("head_config: {problem}")))
     }
 
-    /// Replaces settings that may change after training; `known` are all settings of the head.
+    /// Replaces settings that may change after training; `known` are all settings of the head. The calibration belongs to
+    /// the scores of the model's own settings: only a threshold, which does not change scores, can be replaced with it.
     fn apply(&mut self, overrides: &[Assignment], known: &[Setting]) -> Result<()> {
         for Assignment { key, value } in overrides {
             let name = changeable(key, known, &self.head)?;
             let value = serde_json::to_value(value)
                 .map_err(|problem| Error::Config(format!("{key}: {problem}")))?;
             let pointer = format!("/{}", name.replace('.', "/"));
+            let is_threshold =
+                |setting: &Setting| setting.name == name && setting.score_scale.is_some();
+            if self.head_config.pointer(&pointer) != Some(&value) && !known.iter().any(is_threshold)
+            {
+                self.calibration = None;
+            }
             match self.head_config.pointer_mut(&pointer) {
                 Some(setting) => *setting = value,
                 // Written by an older program, which did not know the setting.
@@ -332,12 +348,10 @@ fn tagger<H: Head>(
     model: Recognizer<H>,
 ) -> Result<ModelTagger<H>> {
     let tokenizer = WordTokenizer::from_file(&folder.join("tokenizer.json"))?;
-    Ok(ModelTagger::new(
-        model,
-        Arc::new(tokenizer),
-        config.encoder,
-        config.labels,
-    ))
+    Ok(
+        ModelTagger::new(model, Arc::new(tokenizer), config.encoder, config.labels)
+            .with_calibration(config.calibration),
+    )
 }
 
 /// The folder of a model: the path itself, or the folder of the file it names.

@@ -164,6 +164,8 @@ pub struct TrainConfig {
     pub freeze_rate: Option<f64>,
     /// Stop after this many epochs without a better dev F1. 0 for never.
     pub patience: usize,
+    /// After training, calibrate the scores of mentions on the dev sentences.
+    pub calibrate: bool,
     /// Write the final weights in half precision.
     pub half: bool,
     /// Minutes between checkpoints within an epoch; there is always one at its end.
@@ -190,6 +192,7 @@ impl Default for TrainConfig {
             freeze_encoder: 0,
             freeze_rate: None,
             patience: 0,
+            calibrate: true,
             half: false,
             checkpoint_minutes: 5.0,
             report_seconds: 10.0,

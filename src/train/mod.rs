@@ -5,6 +5,7 @@
 //! run goes on is one [`RunState`], saved with every checkpoint.
 
 pub mod batches;
+mod calibrate;
 pub mod checkpoints;
 pub mod corpus;
 pub mod curves;

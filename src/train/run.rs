@@ -11,6 +11,7 @@ use burn::train::{Interrupter, Learner, SupervisedTraining, TrainingStrategy};
 use serde_json::{Value, json};
 
 use super::batches::Loader;
+use super::calibrate::calibrate;
 use super::checkpoints::{Checkpoints, Lock, OnRequest};
 use super::corpus::Corpus;
 use super::optimizer::optimizer;
@@ -24,7 +25,7 @@ use super::strategy::ResumableTraining;
 use super::training_loop::LoopConfig;
 use crate::device;
 use crate::error::{Error, Result};
-use crate::eval::{Report, evaluate};
+use crate::eval::{Report, evaluate_scores};
 use crate::heads::Head;
 use crate::model::recognizer::Recognizer;
 use crate::model::tagger::{ModelTagger, Tagger};
@@ -290,12 +291,17 @@ impl<H: Head> PreparedRun<H> {
             if sentences.is_empty() {
                 Ok(None)
             } else {
-                evaluate(&tagger, sentences).map(Some)
+                evaluate_scores(&tagger, sentences).map(Some)
             }
         };
         let dev = score(&self.corpus.dev)?;
         let test = score(&self.corpus.test)?;
-        let metrics = self.metrics(&state, dev.as_ref(), test.as_ref());
+        let calibrated = calibrate(&self.recipe.train, dev.as_ref(), test.as_ref());
+        calibrated.print(options.output);
+        let tagger = tagger.with_calibration(calibrated.calibration.clone());
+        let [dev, test] = [dev, test].map(|scored| scored.map(|scored| scored.report));
+        let mut metrics = self.metrics(&state, dev.as_ref(), test.as_ref());
+        metrics["calibration"] = calibrated.metrics();
         let card = card::card(&card::CardFacts {
             recipe: &self.recipe,
             labels: &self.corpus.labels,
@@ -308,7 +314,10 @@ impl<H: Head> PreparedRun<H> {
             &options.out,
             &folder::ModelFiles {
                 model: &model,
-                config: self.config(),
+                config: folder::ModelConfig {
+                    calibration: calibrated.calibration,
+                    ..self.config()
+                },
                 tokenizer: &self.tokenizer,
                 recipe: self.recipe.to_toml()?,
                 metrics,
