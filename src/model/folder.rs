@@ -366,7 +366,9 @@ pub fn folder_of(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::heads::settings::Preset;
+    use crate::encoder::{LayerPooling, Pooling, ScratchConfig};
+    use crate::heads::seq_ner::{self, SeqNer};
+    use crate::heads::settings::{Preset, Settings};
 
     fn setting(name: &str, at_inference: bool) -> Setting {
         Setting {
@@ -394,5 +396,98 @@ mod tests {
         assert!(insert(&mut config, "seq.other", Value::from(2)).is_none());
         assert!(insert(&mut config, "span.steps.x", Value::from(2)).is_none());
         assert_eq!(config["span"]["other"], 2);
+    }
+
+    fn config() -> ModelConfig {
+        let encoder = EncoderConfig {
+            transformer: ScratchConfig::default().transformer(100),
+            pooling: Pooling::Max,
+            layers: LayerPooling::Last,
+            overlap: 0,
+            context: 0,
+            features: None,
+        };
+        let head = seq_ner::Config::of(Preset::Paper);
+        ModelConfig::new::<SeqNer>(&head, &Labels::new(["A"]), &encoder)
+    }
+
+    /// Writes a `config.json` and reads it.
+    fn written_and_read(config: &Value) -> Result<ModelConfig> {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
+        ModelConfig::read(folder.path())
+    }
+
+    #[test]
+    fn the_calibration_is_read_back_and_may_be_missing() {
+        let old = serde_json::to_value(config()).unwrap();
+        assert!(old.get("calibration").is_none());
+        assert_eq!(written_and_read(&old).unwrap(), config());
+        let calibrated = ModelConfig {
+            calibration: Some(Calibration::Platt {
+                temperature: 1.234567,
+                bias: -0.7,
+            }),
+            ..config()
+        };
+        let written = serde_json::to_value(&calibrated).unwrap();
+        assert_eq!(written["calibration"]["method"], "platt");
+        assert_eq!(written_and_read(&written).unwrap(), calibrated);
+    }
+
+    #[test]
+    fn a_bad_calibration_is_refused_with_the_file() {
+        for (calibration, expected) in [
+            (
+                serde_json::json!({"method": "temperature", "temperature": -2}),
+                "calibration: temperature is -2",
+            ),
+            (
+                serde_json::json!({"method": "isotonic", "knots": [[0, 0], [1, 2]]}),
+                "not between 0 and 1",
+            ),
+            (
+                serde_json::json!({"method": "isotonic", "knots": []}),
+                "0 knots",
+            ),
+            (
+                serde_json::json!({"method": "histogram"}),
+                "unknown variant",
+            ),
+        ] {
+            let mut config = serde_json::to_value(config()).unwrap();
+            config["calibration"] = calibration;
+            let problem = written_and_read(&config).unwrap_err().to_string();
+            assert!(problem.contains("config.json"), "{problem}");
+            assert!(problem.contains(expected), "{problem}");
+        }
+    }
+
+    #[test]
+    fn only_a_threshold_can_change_with_the_calibration() {
+        let known = [
+            Setting {
+                score_scale: Some(1.0),
+                ..setting("threshold", true)
+            },
+            setting("steps", true),
+        ];
+        let keeps_calibration = |text: &str| {
+            let mut config = ModelConfig {
+                head_config: serde_json::json!({"threshold": 0.5, "steps": 5}),
+                calibration: Some(Calibration::Temperature { temperature: 2.0 }),
+                ..config()
+            };
+            let (key, value) = text.split_once('=').unwrap();
+            let assignment = Assignment {
+                key: key.into(),
+                value: crate::recipe::set::parse_value(value),
+            };
+            config.apply(&[assignment], &known).unwrap();
+            config.calibration.is_some()
+        };
+        assert!(keeps_calibration("head.threshold=0.1"));
+        assert!(keeps_calibration("head.steps=5")); // the model's own value
+        assert!(!keeps_calibration("head.steps=2"));
     }
 }
