@@ -1,8 +1,8 @@
 //! Fits a [`Calibration`] to the scores of mentions on dev sentences.
 //!
 //! Three methods are fitted: temperature scaling, Platt scaling (with a bias) and, given enough mentions, isotonic
-//! regression. The one with the lowest cross-validated negative log-likelihood is taken, and none if the scores as they
-//! are do better. Folds are made by sentence, and nothing is random.
+//! regression. A method is taken if its cross-validated negative log-likelihood is clearly lower than that of the scores as
+//! they are and of the simpler methods. Folds are made by sentence, and nothing is random.
 
 use super::reliability::ScoredMention;
 use crate::model::calibration::{CLAMP, Calibration, MAX_KNOTS, logit, sigmoid};
@@ -16,11 +16,18 @@ pub const MIN_MENTIONS_ISOTONIC: usize = 1000;
 /// Number of folds of the cross-validation.
 const FOLDS: usize = 5;
 
+/// A method must lower the negative log-likelihood by more than this share.
+const MIN_GAIN: f64 = 1e-3;
+
 /// Largest inverse temperature; its inverse is the smallest. Both keep the map monotone and smooth.
 const MAX_SLOPE: f64 = 10.0;
 
-/// Minimum number of mentions per bin of the isotonic regression.
-const MIN_BIN: usize = 20;
+/// Minimum number of mentions per block of the isotonic regression, before blocks are pooled.
+const MIN_BLOCK: usize = 20;
+
+/// Pooled blocks have one probability; it rises from this much below to this much above, so that the map increases
+/// strictly.
+const RISE: f64 = 1e-4;
 
 /// The calibration of a model, and the scores it gives to mentions it was not fitted on.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,7 +66,7 @@ pub fn fit(scored: &[ScoredMention]) -> Fit {
     for method in methods {
         let cross_fitted = cross_fit(method, scored);
         let loss = negative_log_likelihood(&cross_fitted);
-        if loss < lowest {
+        if loss < lowest * (1.0 - MIN_GAIN) {
             lowest = loss;
             best = Fit {
                 calibration: Some(method(scored)),
@@ -217,16 +224,23 @@ impl LogisticFit {
 }
 
 /// Mentions with neighbouring scores.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct Block {
     count: f64,
     correct: f64,
-    score_sum: f64,
+    /// Mean score of the mentions. Of several blocks pooled, the first one's and the last one's.
+    scores: [f64; 2],
 }
 
 impl Block {
-    fn mean_score(&self) -> f64 {
-        self.score_sum / self.count
+    fn new(mentions: &[ScoredMention]) -> Self {
+        let count = mentions.len() as f64;
+        let scores = mentions.iter().map(|mention| f64::from(mention.score));
+        Self {
+            count,
+            correct: mentions.iter().filter(|mention| mention.correct).count() as f64,
+            scores: [scores.sum::<f64>() / count; 2],
+        }
     }
 
     /// The share of correct mentions, with half a mention of each kind added: never exactly 0 or 1.
@@ -234,11 +248,22 @@ impl Block {
         (self.correct + 0.5) / (self.count + 1.0)
     }
 
-    fn joined(self, other: Self) -> Self {
+    fn pooled(self, next: Self) -> Self {
         Self {
-            count: self.count + other.count,
-            correct: self.correct + other.correct,
-            score_sum: self.score_sum + other.score_sum,
+            count: self.count + next.count,
+            correct: self.correct + next.correct,
+            scores: [self.scores[0], next.scores[1]],
+        }
+    }
+
+    /// One knot, or two if several blocks are pooled.
+    fn knots(&self) -> Vec<[f64; 2]> {
+        let [first, last] = self.scores;
+        let probability = self.probability();
+        if first == last {
+            vec![[first, probability]]
+        } else {
+            vec![[first, probability - RISE], [last, probability + RISE]]
         }
     }
 }
@@ -254,60 +279,49 @@ fn equal_count_blocks(scored: &[ScoredMention]) -> Vec<Block> {
     let mut sorted = scored.to_vec();
     sorted.sort_by(|one, other| one.score.total_cmp(&other.score));
     // Two knots are for the ends.
-    let size = sorted.len().div_ceil(MAX_KNOTS - 2).max(MIN_BIN) as f64;
-    let mut blocks: Vec<Block> = Vec::new();
-    let mut previous = None;
-    for mention in sorted {
-        let single = Block {
-            count: 1.0,
-            correct: f64::from(u8::from(mention.correct)),
-            score_sum: f64::from(mention.score),
-        };
-        match blocks.last_mut() {
-            Some(last) if last.count < size || previous == Some(mention.score) => {
-                *last = last.joined(single);
-            }
-            _ => blocks.push(single),
-        }
-        previous = Some(mention.score);
+    let size = sorted.len().div_ceil(MAX_KNOTS - 2).max(MIN_BLOCK);
+    let mut blocks = Vec::new();
+    let mut rest = &sorted[..];
+    while !rest.is_empty() {
+        let last = rest[size.min(rest.len()) - 1].score;
+        let end = rest.partition_point(|mention| mention.score <= last);
+        blocks.push(Block::new(&rest[..end]));
+        rest = &rest[end..];
     }
     blocks
 }
 
-/// Joins neighbouring blocks until probabilities increase from block to block.
+/// Pools neighbouring blocks until probabilities increase from block to block.
 fn pool_adjacent_violators(blocks: &[Block]) -> Vec<Block> {
     let mut pooled: Vec<Block> = Vec::new();
     for block in blocks {
         let mut block = *block;
         while let Some(last) = pooled.pop_if(|last| last.probability() >= block.probability()) {
-            block = last.joined(block);
+            block = last.pooled(block);
         }
         pooled.push(block);
     }
     pooled
 }
 
-/// A knot for each block and one for each end. Below the first block the probability falls to 0; above the last one it
+/// The knots of all blocks and one for each end. Below the first block the probability falls to 0; above the last one it
 /// hardly rises, as nothing is known about higher scores.
 fn knots(blocks: &[Block]) -> Vec<[f64; 2]> {
-    let (first, last) = ([0.0, 0.0], [1.0, 1.0]);
+    let (first, mut last) = ([0.0, 0.0], [1.0, 1.0]);
     let Some(highest) = blocks.last() else {
         return vec![first, last];
     };
     let probability = highest.probability();
-    let last = [
-        1.0,
-        rounded(probability + 0.01 * (1.0 - probability)).max(1e-5),
-    ];
+    last[1] = rounded(probability + RISE.max(0.01 * (1.0 - probability))).min(1.0);
     let mut knots = vec![first];
-    for block in blocks {
-        let knot = [rounded(block.mean_score()), rounded(block.probability())];
-        // Rounding can make neighbours equal.
-        let is_between = |one: [f64; 2], other: [f64; 2]| {
-            one[0] < knot[0] && knot[0] < other[0] && one[1] < knot[1] && knot[1] < other[1]
-        };
-        if knots.last().is_some_and(|before| is_between(*before, last)) {
+    let mut previous = first;
+    for knot in blocks.iter().flat_map(Block::knots) {
+        let knot = knot.map(rounded);
+        let increases = |from: [f64; 2], to: [f64; 2]| from[0] < to[0] && from[1] < to[1];
+        // Rounding and the small rise of pooled blocks can make neighbours equal.
+        if increases(previous, knot) && increases(knot, last) {
             knots.push(knot);
+            previous = knot;
         }
     }
     knots.push(last);
@@ -327,7 +341,7 @@ mod tests {
             all.extend((0..200).map(|index| ScoredMention {
                 sentence: index,
                 score,
-                correct: ((index / FOLDS) as f64) < 40.0 * probability,
+                correct: ((index / FOLDS) as f64) < (40.0 * probability).round(),
             }));
         }
         all
@@ -352,18 +366,19 @@ mod tests {
         };
         assert!((temperature - 2.0).abs() < 0.03, "{temperature}");
         let error = |scored: &[ScoredMention]| Reliability::of(scored).calibration_error().unwrap();
-        assert!(error(&scored(&points)) > 0.1);
+        // (0.0878 + 0.15 + 0 + 0.15) / 4
+        assert!((error(&scored(&points)) - 0.09695).abs() < 1e-4);
         assert!(error(&fit.cross_fitted) < 0.01);
     }
 
     #[test]
     fn a_known_bias_is_found() {
-        // True odds are half the model's: 1 to 1 is 1 to 2, 4 to 1 is 2 to 1, 18 to 1 is 9 to 1.
+        // True odds are half the model's: 18 to 1 is 9 to 1.
         let points = [
             (18.0f32 / 19.0, 0.9),
-            (0.8, 2.0 / 3.0),
-            (0.5, 1.0 / 3.0),
-            (1.0 / 4.0, 1.0 / 7.0),
+            (6.0 / 7.0, 0.75),
+            (2.0 / 3.0, 0.5),
+            (1.0 / 3.0, 0.2),
         ];
         let Some(Calibration::Platt { temperature, bias }) = fit(&scored(&points)).calibration
         else {
@@ -458,7 +473,7 @@ mod tests {
         let block = |score: f64, correct| Block {
             count: 4.0,
             correct,
-            score_sum: 4.0 * score,
+            scores: [score; 2],
         };
         let blocks = [
             block(0.2, 1.0),
@@ -470,14 +485,15 @@ mod tests {
         let expected = Block {
             count: 8.0,
             correct: 5.0,
-            score_sum: 4.0,
+            scores: [0.4, 0.6],
         };
         assert_eq!(pooled, [blocks[0], expected, blocks[3]]);
         // 1.5 of 5, 5.5 of 9, 4.5 of 5; the last knot is a hundredth of the way from 0.9 to 1.
         let expected = [
             [0.0, 0.0],
             [0.2, 0.3],
-            [0.5, 0.611111],
+            [0.4, 0.611011],
+            [0.6, 0.611211],
             [0.9, 0.9],
             [1.0, 0.901],
         ];
@@ -496,12 +512,12 @@ mod tests {
             correct: true,
         };
         let scored: Vec<ScoredMention> = (0..1000).map(mention).collect();
-        let counts: Vec<f64> = (equal_count_blocks(&scored).iter())
-            .map(|block| block.count)
-            .collect();
+        let blocks = equal_count_blocks(&scored);
         // 1000 mentions in at most 48 blocks are 21 in each.
+        let counts: Vec<f64> = blocks.iter().map(|block| block.count).collect();
         assert_eq!(counts[..2], [500.0, 21.0]);
         assert_eq!(counts.len(), 1 + 24);
         assert_eq!(counts.iter().sum::<f64>(), 1000.0);
+        assert!((blocks[1].scores[0] - 0.51).abs() < 1e-6);
     }
 }
