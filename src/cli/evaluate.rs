@@ -1,6 +1,6 @@
 //! `nerzoo evaluate`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
@@ -104,7 +104,9 @@ impl Evaluate {
             println!("{report}\n\n{reliability}; scores are {kind}");
         }
         if let Some(path) = &self.reliability {
-            let title = format!("{} on {}", self.model.display(), self.corpus);
+            let names = [&self.model, Path::new(&self.corpus)];
+            let names = names.map(|path| path.file_name().unwrap_or(path.as_os_str()).display());
+            let title = format!("{} on {}", names[0], names[1]);
             write_atomic(path, reliability_diagram(&title, &reliability).as_bytes())?;
             if !self.json {
                 println!("written: {}", path.display());

@@ -11,18 +11,10 @@ use crate::eval::reliability::{BINS, Bin, Reliability};
 /// The SVG of a reliability diagram: on the left the share of correct mentions in each bin of scores, with its 95 %
 /// interval and the diagonal of perfect calibration, on the right the number of mentions in each bin.
 pub fn reliability_diagram(title: &str, reliability: &Reliability) -> String {
-    let error = reliability.calibration_error();
-    let subtitle = error.map_or("no mentions".into(), |error| {
-        format!("expected calibration error {:.2} %", 100.0 * error)
-    });
     let axis = Axis::fit([0.0, 1.0].into_iter(), 0.0, 1.0);
     let right = LEFT + PANEL_DISTANCE;
-    let mut svg = draw_frame(
-        &format!("Correct mentions; {subtitle}"),
-        LEFT,
-        &axis,
-        "score",
-    );
+    let share_title = "Share of correct mentions, 95 % interval";
+    let mut svg = draw_frame(share_title, LEFT, &axis, "score");
     svg += &draw_y_axis(LEFT, &axis);
     svg += &draw_frame("Number of mentions", right, &axis, "score");
     let counts = reliability.bins.iter().map(|bin| bin.count as f64);
@@ -49,17 +41,18 @@ pub fn reliability_diagram(title: &str, reliability: &Reliability) -> String {
     // Above the bars and the diagonal.
     let bins = reliability.bins.iter().filter(|bin| bin.count > 0);
     svg.extend(bins.map(|bin| draw_point(bin, &axis)));
-    if error.is_none() {
+    let Some(error) = reliability.calibration_error() else {
         for left in [LEFT, right] {
-            svg += &text(
-                left + WIDTH / 2.0,
-                (TOP + BOTTOM) / 2.0,
-                "middle",
-                "no mentions",
-            );
+            let (x, y) = (left + WIDTH / 2.0, (TOP + BOTTOM) / 2.0);
+            svg += &text(x, y, "middle", "no mentions");
         }
-    }
-    document(title, &svg)
+        return document(title, &svg);
+    };
+    let error = 100.0 * error;
+    document(
+        &format!("{title}: expected calibration error {error:.2} %"),
+        &svg,
+    )
 }
 
 /// The bar of a bin with this height.
@@ -114,7 +107,9 @@ mod tests {
         // Two of three are correct: a bar of two thirds of the height from 96 to 370, in the last of 15 bins.
         let bar = "x=\"424.67\" y=\"187.33\" width=\"25.33\" height=\"182.67\"";
         assert_eq!(count(&svg, bar), 1, "{svg}");
-        assert!(svg.contains(">3</text>") && svg.contains("a &lt; b"));
+        assert!(svg.contains(">3</text>"));
+        // |2.89 - 2| + 0.3, over 4 mentions.
+        assert!(svg.contains("a &lt; b: expected calibration error 29.75 %"));
     }
 
     #[test]
@@ -123,7 +118,7 @@ mod tests {
             let svg = diagram(scores);
             assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"));
             assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
-            let texts = if scores.is_empty() { 3 } else { 0 };
+            let texts = if scores.is_empty() { 2 } else { 0 };
             assert_eq!(count(&svg, "no mentions"), texts);
         }
     }
