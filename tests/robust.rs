@@ -306,6 +306,21 @@ fn models_are_checked_and_used() {
     for key in ["precision", "recall", "f1", "support", "per_type"] {
         assert!(!scores[key].is_null(), "{key}");
     }
+    let read = |name: &str| -> Value {
+        let text = std::fs::read_to_string(Path::new(&out).join(name)).unwrap();
+        serde_json::from_str(&text).unwrap()
+    };
+    let method = read("metrics.json")["calibration"]["method"].clone();
+    assert_ne!(method, Value::Null);
+    assert_eq!(scores["calibration"]["calibrated"], method != "none");
+    assert_eq!(scores["calibration"]["mentions"], scores["predicted"]);
+    let saved = &read("config.json")["calibration"]["method"];
+    assert!(*saved == method || (saved.is_null() && method == "none"));
+    let diagram = folder.path().join("reliability.svg");
+    let path = diagram.to_str().unwrap();
+    let output = succeeds(&["evaluate", &out, "quickstart", "--reliability", path]);
+    assert!(text(&output.stdout).contains("expected calibration error: "));
+    assert!(std::fs::read_to_string(diagram).unwrap().contains("<svg"));
     fails(
         &["evaluate", folder.path().to_str().unwrap(), "quickstart"],
         &["config.json"],

@@ -1,6 +1,6 @@
 //! `nerzoo evaluate`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
@@ -11,8 +11,11 @@ use super::format::FormatArgs;
 use super::sweep::Sweep;
 use super::{CorpusArgs, DeviceArgs, ModelArgs, print_json};
 use crate::data;
-use crate::eval::{Counts, evaluate, evidence};
+use crate::eval::reliability::Reliability;
+use crate::eval::{Counts, Evaluation, evaluate_scores, evidence};
+use crate::files::write_atomic;
 use crate::model::tagger::Tagger;
+use crate::plot::reliability_diagram;
 use crate::registry;
 use crate::table::Table;
 use crate::text::Sentence;
@@ -43,6 +46,9 @@ pub struct Evaluate {
     /// Report what the head knows beyond its mentions: the scores of each source of evidence alone, and counts.
     #[arg(long, conflicts_with = "sweeps")]
     diagnose: bool,
+    /// Draw the reliability diagram into this SVG file: the share of correct mentions over their score.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["sweeps", "diagnose"])]
+    reliability: Option<PathBuf>,
     #[command(flatten)]
     settings: ModelArgs,
     #[command(flatten)]
@@ -75,13 +81,38 @@ impl Evaluate {
             self.diagnosis(tagger.as_ref(), &sentences)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let report = evaluate(tagger.as_ref(), &sentences)?;
-        if self.json {
-            print_json(&report.to_json())?;
-        } else {
-            println!("{report}");
-        }
+        self.scores(tagger.as_ref(), &sentences)?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// The table of scores, and how well the scores of mentions are calibrated.
+    fn scores(&self, tagger: &dyn Tagger, sentences: &[Sentence]) -> Result<()> {
+        let Evaluation { report, scored } = evaluate_scores(tagger, sentences)?;
+        let reliability = Reliability::of(&scored);
+        let calibrated = tagger.is_calibrated();
+        if self.json {
+            let mut all = report.to_json();
+            all["calibration"] = reliability.to_json();
+            all["calibration"]["calibrated"] = json!(calibrated);
+            print_json(&all)?;
+        } else {
+            let kind = if calibrated {
+                "calibrated"
+            } else {
+                "the head's own"
+            };
+            println!("{report}\n\n{reliability}; scores are {kind}");
+        }
+        if let Some(path) = &self.reliability {
+            let names = [&self.model, Path::new(&self.corpus)];
+            let names = names.map(|path| path.file_name().unwrap_or(path.as_os_str()).display());
+            let title = format!("{} on {}", names[0], names[1]);
+            write_atomic(path, reliability_diagram(&title, &reliability).as_bytes())?;
+            if !self.json {
+                println!("written: {}", path.display());
+            }
+        }
+        Ok(())
     }
 
     /// Scores of each source of evidence alone, and the head's counts.

@@ -1,18 +1,22 @@
-//! Evaluation of predicted entities against gold: strict scores, score thresholds and the comparison of models.
+//! Evaluation of predicted entities against gold: strict scores, thresholds and calibration of scores, and the comparison of
+//! models.
 //!
 //! Strict means that a predicted entity is correct only when both its span and its type equal those of a gold entity.
 //! Scores are micro-averaged: entities are counted over the whole corpus before dividing.
 
 pub mod analysis;
+pub mod calibration;
 mod counts;
 pub mod evidence;
 pub mod predictions;
+pub mod reliability;
 mod report;
 pub mod threshold;
 
 pub use counts::{Counts, GroupCounts};
 pub use report::{LENGTHS, Report};
 
+use self::reliability::{ScoredMention, scored_mentions};
 use crate::error::Result;
 use crate::model::tagger::Tagger;
 use crate::text::{Mention, Sentence};
@@ -35,7 +39,26 @@ use crate::text::{Mention, Sentence};
 /// # }
 /// ```
 pub fn evaluate(tagger: &dyn Tagger, sentences: &[Sentence]) -> Result<Report> {
-    Ok(score(sentences, &tagger.tag(sentences)?))
+    Ok(evaluate_scores(tagger, sentences)?.report)
+}
+
+/// The report on a model's mentions, and their scores.
+#[derive(Debug, Clone)]
+pub struct Evaluation {
+    /// Strict precision, recall and F1.
+    pub report: Report,
+    /// The score of each mention, and whether it is correct.
+    pub scored: Vec<ScoredMention>,
+}
+
+/// Like [`evaluate`], and also returns the score of each mention. Mentions of a flat model are compared with the outermost
+/// gold entities for this.
+pub fn evaluate_scores(tagger: &dyn Tagger, sentences: &[Sentence]) -> Result<Evaluation> {
+    let mentions = tagger.tag(sentences)?;
+    Ok(Evaluation {
+        scored: scored_mentions(sentences, &mentions, tagger.nested()),
+        report: score(sentences, &mentions),
+    })
 }
 
 /// Scores the mentions of sentences against their gold entities.

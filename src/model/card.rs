@@ -182,7 +182,8 @@ fn scores(text: &mut String, facts: &CardFacts<'_>) -> std::fmt::Result {
         }
     }
     writeln!(text)?;
-    tuning(text, &facts.metrics["tuning"])
+    tuning(text, &facts.metrics["tuning"])?;
+    calibration(text, &facts.metrics["calibration"])
 }
 
 /// The decoding settings chosen on dev, with the scores before and after.
@@ -228,4 +229,54 @@ fn tuning(text: &mut String, tuning: &Value) -> std::fmt::Result {
         100.0 * number(&tuning["dev_f1_cross_fitted"]),
         100.0 * number(&tuning["dev_f1_as_trained"])
     )
+}
+
+/// A line on what the scores of mentions mean.
+fn calibration(text: &mut String, metrics: &Value) -> std::fmt::Result {
+    let method = metrics["method"].as_str().unwrap_or("none");
+    if method == "none" {
+        return writeln!(text, "The scores of mentions are not calibrated.\n");
+    }
+    write!(
+        text,
+        "The scores of mentions are calibrated on dev ({method}): each is the probability that the mention is correct."
+    )?;
+    let errors = ["test_ece_after", "test_ece_before"].map(|key| metrics[key].as_f64());
+    if let [Some(after), Some(before)] = errors {
+        write!(
+            text,
+            " Expected calibration error on test: {:.2} %, without calibration {:.2} %.",
+            100.0 * after,
+            100.0 * before
+        )?;
+    }
+    writeln!(text, "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_card_says_what_scores_mean() {
+        let line = |metrics: Value| {
+            let mut text = String::new();
+            calibration(&mut text, &metrics).unwrap();
+            text
+        };
+        let none = "The scores of mentions are not calibrated.\n\n";
+        assert_eq!(line(Value::Null), none);
+        assert_eq!(line(json!({"method": "none"})), none);
+        let errors =
+            json!({"method": "platt", "test_ece_before": 0.0812, "test_ece_after": 0.0105});
+        assert_eq!(
+            line(errors),
+            "The scores of mentions are calibrated on dev (platt): each is the probability that the mention is correct. \
+             Expected calibration error on test: 1.05 %, without calibration 8.12 %.\n\n"
+        );
+        let without_test = line(json!({"method": "platt", "test_ece_before": null}));
+        assert!(without_test.ends_with("is correct.\n\n"), "{without_test}");
+    }
 }

@@ -13,6 +13,7 @@ use burn::tensor::{DType, Device};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::calibration::Calibration;
 use super::manifest;
 use super::recognizer::Recognizer;
 use super::tagger::ModelTagger;
@@ -55,6 +56,9 @@ pub struct ModelConfig {
     pub labels: Labels,
     /// The encoder.
     pub encoder: EncoderConfig,
+    /// The calibration of scores, fitted with these settings; folders of older programs have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Calibration>,
 }
 
 impl ModelConfig {
@@ -67,6 +71,7 @@ impl ModelConfig {
             head_config: serde_json::to_value(head).expect("settings are plain data"),
             labels: labels.clone(),
             encoder: encoder.clone(),
+            calibration: None,
         }
     }
 
@@ -92,6 +97,10 @@ impl ModelConfig {
                 ),
             ));
         }
+        if let Some(calibration) = &config.calibration {
+            (calibration.check())
+                .map_err(|problem| Error::model_folder(&path, format!("calibration: {problem}")))?;
+        }
         Ok(config)
     }
 
@@ -108,13 +117,20 @@ impl ModelConfig {
             .map_err(|problem| Error::model_folder(path, format!("head_config: {problem}")))
     }
 
-    /// Replaces settings that may change after training; `known` are all settings of the head.
+    /// Replaces settings that may change after training; `known` are all settings of the head. The calibration belongs to
+    /// the scores of the model's own settings: only a threshold, which does not change scores, can be replaced with it.
     fn apply(&mut self, overrides: &[Assignment], known: &[Setting]) -> Result<()> {
         for Assignment { key, value } in overrides {
             let name = changeable(key, known, &self.head)?;
             let value = serde_json::to_value(value)
                 .map_err(|problem| Error::Config(format!("{key}: {problem}")))?;
             let pointer = format!("/{}", name.replace('.', "/"));
+            let is_threshold =
+                |setting: &Setting| setting.name == name && setting.score_scale.is_some();
+            if self.head_config.pointer(&pointer) != Some(&value) && !known.iter().any(is_threshold)
+            {
+                self.calibration = None;
+            }
             match self.head_config.pointer_mut(&pointer) {
                 Some(setting) => *setting = value,
                 // Written by an older program, which did not know the setting.
@@ -332,12 +348,10 @@ fn tagger<H: Head>(
     model: Recognizer<H>,
 ) -> Result<ModelTagger<H>> {
     let tokenizer = WordTokenizer::from_file(&folder.join("tokenizer.json"))?;
-    Ok(ModelTagger::new(
-        model,
-        Arc::new(tokenizer),
-        config.encoder,
-        config.labels,
-    ))
+    Ok(
+        ModelTagger::new(model, Arc::new(tokenizer), config.encoder, config.labels)
+            .with_calibration(config.calibration),
+    )
 }
 
 /// The folder of a model: the path itself, or the folder of the file it names.
@@ -352,7 +366,9 @@ pub fn folder_of(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::heads::settings::Preset;
+    use crate::encoder::{LayerPooling, Pooling, ScratchConfig};
+    use crate::heads::seq_ner::{self, SeqNer};
+    use crate::heads::settings::{Preset, Settings};
 
     fn setting(name: &str, at_inference: bool) -> Setting {
         Setting {
@@ -381,5 +397,98 @@ mod tests {
         assert!(insert(&mut config, "seq.other", Value::from(2)).is_none());
         assert!(insert(&mut config, "span.steps.x", Value::from(2)).is_none());
         assert_eq!(config["span"]["other"], 2);
+    }
+
+    fn config() -> ModelConfig {
+        let encoder = EncoderConfig {
+            transformer: ScratchConfig::default().transformer(100),
+            pooling: Pooling::Max,
+            layers: LayerPooling::Last,
+            overlap: 0,
+            context: 0,
+            features: None,
+        };
+        let head = seq_ner::Config::of(Preset::Paper);
+        ModelConfig::new::<SeqNer>(&head, &Labels::new(["A"]), &encoder)
+    }
+
+    /// Writes a `config.json` and reads it.
+    fn written_and_read(config: &Value) -> Result<ModelConfig> {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
+        ModelConfig::read(folder.path())
+    }
+
+    #[test]
+    fn the_calibration_is_read_back_and_may_be_missing() {
+        let old = serde_json::to_value(config()).unwrap();
+        assert!(old.get("calibration").is_none());
+        assert_eq!(written_and_read(&old).unwrap(), config());
+        let calibrated = ModelConfig {
+            calibration: Some(Calibration::Platt {
+                temperature: 1.234567,
+                bias: -0.7,
+            }),
+            ..config()
+        };
+        let written = serde_json::to_value(&calibrated).unwrap();
+        assert_eq!(written["calibration"]["method"], "platt");
+        assert_eq!(written_and_read(&written).unwrap(), calibrated);
+    }
+
+    #[test]
+    fn a_bad_calibration_is_refused_with_the_file() {
+        for (calibration, expected) in [
+            (
+                serde_json::json!({"method": "temperature", "temperature": -2}),
+                "calibration: temperature is -2",
+            ),
+            (
+                serde_json::json!({"method": "isotonic", "knots": [[0, 0], [1, 2]]}),
+                "not between 0 and 1",
+            ),
+            (
+                serde_json::json!({"method": "isotonic", "knots": []}),
+                "0 knots",
+            ),
+            (
+                serde_json::json!({"method": "histogram"}),
+                "unknown variant",
+            ),
+        ] {
+            let mut config = serde_json::to_value(config()).unwrap();
+            config["calibration"] = calibration;
+            let problem = written_and_read(&config).unwrap_err().to_string();
+            assert!(problem.contains("config.json"), "{problem}");
+            assert!(problem.contains(expected), "{problem}");
+        }
+    }
+
+    #[test]
+    fn only_a_threshold_can_change_with_the_calibration() {
+        let known = [
+            Setting {
+                score_scale: Some(1.0),
+                ..setting("threshold", true)
+            },
+            setting("steps", true),
+        ];
+        let keeps_calibration = |text: &str| {
+            let mut config = ModelConfig {
+                head_config: serde_json::json!({"threshold": 0.5, "steps": 5}),
+                calibration: Some(Calibration::Temperature { temperature: 2.0 }),
+                ..config()
+            };
+            let (key, value) = text.split_once('=').unwrap();
+            let assignment = Assignment {
+                key: key.into(),
+                value: crate::recipe::set::parse_value(value),
+            };
+            config.apply(&[assignment], &known).unwrap();
+            config.calibration.is_some()
+        };
+        assert!(keeps_calibration("head.threshold=0.1"));
+        assert!(keeps_calibration("head.steps=5")); // the model's own value
+        assert!(!keeps_calibration("head.steps=2"));
     }
 }

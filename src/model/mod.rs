@@ -1,5 +1,6 @@
 //! A model: an encoder and a head, how it is used, and the folder it is kept in.
 
+pub mod calibration;
 pub mod card;
 pub mod folder;
 pub mod manifest;

@@ -11,6 +11,7 @@ use crate::encoder::batching::{BatchLimits, PieceBatch, PieceBatcher, plan};
 use crate::encoder::tokenizer::WordTokenizer;
 use crate::error::{Error, Result};
 use crate::heads::{Detail, Diagnosis, Head};
+use crate::model::calibration::Calibration;
 use crate::model::recognizer::Recognizer;
 use crate::process;
 use crate::text::{Labels, Mention, Sentence};
@@ -35,6 +36,14 @@ pub trait Tagger: Send + Sync {
 
     /// The mentions of each sentence together with everything else the head can report about them.
     fn diagnose(&self, sentences: &[Sentence]) -> Result<Diagnosis>;
+
+    /// True when the scores of its mentions are calibrated: each is the probability that the mention is correct.
+    fn is_calibrated(&self) -> bool {
+        false
+    }
+
+    /// From now on, gives mentions the head's own scores, without the model's calibration.
+    fn remove_calibration(&mut self) {}
 
     /// The entity types it knows.
     fn labels(&self) -> &Labels;
@@ -89,7 +98,7 @@ pub struct TextMention {
     pub start: usize,
     /// One past its last character.
     pub end: usize,
-    /// The model's confidence, between 0 and 1.
+    /// The model's confidence, between 0 and 1. With a calibrated model, the probability that the mention is correct.
     pub score: f32,
 }
 
@@ -99,6 +108,7 @@ pub struct ModelTagger<H: Head> {
     batcher: PieceBatcher,
     context: usize,
     labels: Labels,
+    calibration: Option<Calibration>,
 }
 
 impl<H: Head> ModelTagger<H> {
@@ -115,6 +125,21 @@ impl<H: Head> ModelTagger<H> {
             batcher: encoder.batcher(tokenizer, prompts),
             context: encoder.context,
             labels,
+            calibration: None,
+        }
+    }
+
+    /// The same tagger with calibrated scores; `None` for the head's own scores.
+    pub fn with_calibration(mut self, calibration: Option<Calibration>) -> Self {
+        self.calibration = calibration;
+        self
+    }
+
+    /// Calibrates the scores of mentions.
+    fn calibrate(&self, mentions: &mut [Vec<Mention>]) {
+        if let Some(calibration) = &self.calibration {
+            let sentences = mentions.iter_mut();
+            sentences.for_each(|mentions| calibration.apply_to(mentions));
         }
     }
 
@@ -205,6 +230,7 @@ impl<H: Head> Tagger for ModelTagger<H> {
                 mentions[*index] = found;
             }
         })?;
+        self.calibrate(&mut mentions);
         Ok(mentions)
     }
 
@@ -215,7 +241,16 @@ impl<H: Head> Tagger for ModelTagger<H> {
             let candidates = head.candidates(&self.model.states(pieces, false));
             all.insert(batch, head.diagnose(&candidates, Detail::Full));
         })?;
+        self.calibrate(&mut all.mentions);
         Ok(all)
+    }
+
+    fn is_calibrated(&self) -> bool {
+        self.calibration.is_some()
+    }
+
+    fn remove_calibration(&mut self) {
+        self.calibration = None;
     }
 
     fn labels(&self) -> &Labels {

@@ -1,7 +1,11 @@
-//! Line charts as SVG: panels side by side over one horizontal axis.
+//! Charts as SVG: lines in panels side by side over one horizontal axis, and reliability diagrams.
 //!
 //! Written by hand because the charts are few and alike: a charting crate would be a large dependency for them, and
 //! could not give each line its own colour, dashes and markers in so few lines.
+
+mod reliability;
+
+pub use reliability::reliability_diagram;
 
 use std::fmt::Write as _;
 
@@ -116,7 +120,7 @@ pub struct Panel {
 
 impl Panel {
     fn draw(&self, left: f64, x_axis: &Axis, x_name: &str) -> String {
-        let mut svg = self.draw_frame(left, x_axis, x_name);
+        let mut svg = draw_frame(&self.title, left, x_axis, x_name);
         let series = self.series.iter();
         let series: Vec<&Series> = series.filter(|series| !series.values.is_empty()).collect();
         if series.is_empty() {
@@ -158,22 +162,22 @@ impl Panel {
         }
         svg
     }
+}
 
-    /// Title, the two axis lines, and ticks and name of the horizontal axis.
-    fn draw_frame(&self, left: f64, x_axis: &Axis, x_name: &str) -> String {
-        let mut svg = format!(
-            "<text x=\"{left}\" y=\"58\" font-weight=\"bold\">{}</text>\n\
-             <path d=\"M{left} {TOP}V{BOTTOM}H{}\" fill=\"none\" stroke=\"#444444\"/>\n",
-            escape(&self.title),
-            left + WIDTH,
-        );
-        for tick in x_axis.ticks() {
-            let x = x_axis.position(tick, left, left + WIDTH);
-            let _ = writeln!(svg, "<path d=\"M{x:.2} {BOTTOM}v5\" stroke=\"#444444\"/>");
-            svg += &text(x, BOTTOM + 19.0, "middle", &x_axis.tick_label(tick));
-        }
-        svg + &text(left + WIDTH / 2.0, BOTTOM + 39.0, "middle", x_name)
+/// Title, the two axis lines, and ticks and name of the horizontal axis.
+fn draw_frame(title: &str, left: f64, x_axis: &Axis, x_name: &str) -> String {
+    let mut svg = format!(
+        "<text x=\"{left}\" y=\"58\" font-weight=\"bold\">{}</text>\n\
+         <path d=\"M{left} {TOP}V{BOTTOM}H{}\" fill=\"none\" stroke=\"#444444\"/>\n",
+        escape(title),
+        left + WIDTH,
+    );
+    for tick in x_axis.ticks() {
+        let x = x_axis.position(tick, left, left + WIDTH);
+        let _ = writeln!(svg, "<path d=\"M{x:.2} {BOTTOM}v5\" stroke=\"#444444\"/>");
+        svg += &text(x, BOTTOM + 19.0, "middle", &x_axis.tick_label(tick));
     }
+    svg + &text(left + WIDTH / 2.0, BOTTOM + 39.0, "middle", x_name)
 }
 
 /// Labels of the vertical axis, with a grid line at each.
@@ -276,17 +280,22 @@ pub fn format_value(value: f64, decimals: usize) -> String {
 ///
 /// The white background keeps it readable on dark web pages.
 pub fn page(title: &str, x_name: &str, x_axis: &Axis, panels: &[Panel]) -> String {
-    let mut heading: String = title.chars().take(MAX_TITLE).collect();
-    if heading.len() < title.len() {
-        heading.push('…');
-    }
-    let (title, heading) = (escape(title), escape(&heading));
     let panels: String = panels
         .iter()
         .take(MAX_PANELS)
         .enumerate()
         .map(|(index, panel)| panel.draw(LEFT + index as f64 * PANEL_DISTANCE, x_axis, x_name))
         .collect();
+    document(title, &panels)
+}
+
+/// The SVG of a title and panels that are drawn already.
+fn document(title: &str, panels: &str) -> String {
+    let mut heading: String = title.chars().take(MAX_TITLE).collect();
+    if heading.len() < title.len() {
+        heading.push('…');
+    }
+    let (title, heading) = (escape(title), escape(&heading));
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 960 420\" width=\"960\" height=\"420\" \
          role=\"img\" font-family=\"sans-serif\" font-size=\"13\" fill=\"#222222\">\n\

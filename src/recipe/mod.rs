@@ -176,6 +176,8 @@ pub struct TrainConfig {
     /// averaged, because those after it were not better and may outnumber the average. The model files of these epochs
     /// stay in the run folder, with `patience` during training up to twice as many. 0 for no average.
     pub average: usize,
+    /// After training, calibrate the scores of mentions on the dev sentences.
+    pub calibrate: bool,
     /// Write the final weights in half precision.
     pub half: bool,
     /// Minutes between checkpoints within an epoch; there is always one at its end.
@@ -205,6 +207,7 @@ impl Default for TrainConfig {
             patience: 0,
             tune: true,
             average: 0,
+            calibrate: true,
             half: false,
             checkpoint_minutes: 5.0,
             report_seconds: 10.0,

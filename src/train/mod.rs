@@ -6,6 +6,7 @@
 
 pub mod average;
 pub mod batches;
+mod calibrate;
 pub mod checkpoints;
 pub mod corpus;
 pub mod curves;

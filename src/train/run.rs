@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::average::{self, AverageWindow};
 use super::batches::Loader;
+use super::calibrate::calibrate;
 use super::checkpoints::{Checkpoints, Lock, OnRequest};
 use super::corpus::Corpus;
 use super::optimizer::optimizer;
@@ -26,7 +27,8 @@ use super::training_loop::LoopConfig;
 use super::tune::{self, ScoredSentence, Tuned, Tuning};
 use crate::device;
 use crate::error::{Error, Result};
-use crate::eval::{self, Report};
+use crate::eval::reliability::scored_mentions;
+use crate::eval::{self, Evaluation, Report};
 use crate::heads::Head;
 use crate::model::recognizer::Recognizer;
 use crate::model::tagger::{ModelTagger, Tagger};
@@ -288,17 +290,26 @@ impl<H: Head> PreparedRun<H> {
         let head = tuned.as_ref().map_or(&self.head, |tuned| &tuned.config);
         model.head.set_config(head.clone());
         let tagger = self.tagger(&model);
-        let score = |sentences: &[Sentence]| -> Result<Option<[Report; 2]>> {
+        let score = |sentences: &[Sentence]| -> Result<Option<(Evaluation, Report)>> {
             if sentences.is_empty() {
                 return Ok(None);
             }
             let mentions = tagger.tag_with(sentences, &[head, &self.head])?;
-            Ok(Some(
-                [0, 1].map(|way| eval::score(sentences, &mentions[way])),
-            ))
+            let [chosen, as_trained] = &mentions[..] else {
+                return Ok(None);
+            };
+            let evaluation = Evaluation {
+                report: eval::score(sentences, chosen),
+                scored: scored_mentions(sentences, chosen, model.head.nested()),
+            };
+            Ok(Some((evaluation, eval::score(sentences, as_trained))))
         };
-        let (dev, dev_as_trained) = score(&self.corpus.dev)?.map(|[a, b]| (a, b)).unzip();
-        let (test, test_as_trained) = score(&self.corpus.test)?.map(|[a, b]| (a, b)).unzip();
+        let (dev, dev_as_trained) = score(&self.corpus.dev)?.unzip();
+        let (test, test_as_trained) = score(&self.corpus.test)?.unzip();
+        let calibrated = calibrate(&self.recipe.train, dev.as_ref(), test.as_ref());
+        calibrated.print(options.output);
+        let tagger = tagger.with_calibration(calibrated.calibration.clone());
+        let [dev, test] = [dev, test].map(|scored| scored.map(|scored| scored.report));
         let tuning = tuned.as_ref().map(|tuned| Tuning {
             changes: tuned.changes.clone(),
             dev_f1_as_trained: tuned.as_trained.f1(),
@@ -310,6 +321,7 @@ impl<H: Head> PreparedRun<H> {
         if let Some(averaged) = averaged {
             metrics["average"] = json!(averaged);
         }
+        metrics["calibration"] = calibrated.metrics();
         let card = card::card(&card::CardFacts {
             recipe: &self.recipe,
             labels: &self.corpus.labels,
@@ -322,7 +334,10 @@ impl<H: Head> PreparedRun<H> {
             &options.out,
             &folder::ModelFiles {
                 model: &model,
-                config: self.config(head),
+                config: folder::ModelConfig {
+                    calibration: calibrated.calibration,
+                    ..self.config(head)
+                },
                 tokenizer: &self.tokenizer,
                 recipe: self.recipe.to_toml()?,
                 metrics,
