@@ -16,6 +16,8 @@ use crate::train::Corpus;
 
 /// With a larger deviation from the fitted curve, the forecast means little.
 const POOR_FIT: f64 = 0.02;
+/// Below this F1 with all data, the curve says nothing about the data.
+const UNTRAINED: f64 = 0.1;
 /// Points of the fitted line in the chart: more than get markers.
 const LINE_POINTS: usize = 60;
 
@@ -47,8 +49,8 @@ pub struct LearningCurve {
     pub conclusion: String,
 }
 
-/// Trains a recipe on each share of its training sentences, and writes `curve.json` and `curve.svg`. `log` gets what there is
-/// to tell on the way.
+/// Trains a recipe on each share of its training sentences, and writes `curve.json` and `curve.svg`. `log` gets what there
+/// is to tell on the way.
 pub fn learning_curve(
     recipe: &Recipe,
     shares: &[f64],
@@ -146,6 +148,13 @@ impl LearningCurve {
                     sentences"
                 .into();
         };
+        if now < UNTRAINED {
+            return format!(
+                "the models have hardly learned anything ({} F1 {}), so there is no forecast; give the recipe more epochs",
+                self.fitted_to,
+                percent(now)
+            );
+        }
         if fit.deviation > POOR_FIT {
             return format!(
                 "the points are {} points of F1 from any smooth curve, so there is no forecast; train longer, or look at \
@@ -269,7 +278,10 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("now 72.50; more data will help"), "{text}");
-        assert!(text.contains("0.25         400   65.00        –"), "{text}");
+        assert!(
+            text.contains("0.25          400   65.00        –"),
+            "{text}"
+        );
         let svg = curve.to_svg();
         assert_eq!(svg.matches("<polyline class=\"curve\"").count(), 2);
         assert!(svg.contains("fit to dev"));
@@ -281,6 +293,8 @@ mod tests {
         assert!(conclusion(&[(100, 0.5), (200, 0.6)]).starts_with("too few points"));
         let noisy = conclusion(&[(100, 0.5), (200, 0.3), (400, 0.7), (800, 0.4)]);
         assert!(noisy.contains("no forecast"), "{noisy}");
+        let untrained = conclusion(&[(100, 0.0), (200, 0.0), (400, 0.03)]);
+        assert!(untrained.contains("more epochs"), "{untrained}");
         let flat = conclusion(&[(100, 0.5), (200, 0.495), (400, 0.49)]);
         assert!(flat.contains("does not grow"), "{flat}");
     }

@@ -5,6 +5,7 @@
 
 pub mod candidates;
 pub mod compare;
+mod finals;
 pub mod folds;
 pub mod leaderboard;
 pub mod learning_curve;

@@ -122,8 +122,8 @@ pub struct Given {
     pub rungs: Option<usize>,
 }
 
-/// Plans for a number of seconds: as many epochs as fit. Where fewer than `needed` epochs would fit, candidates are left out:
-/// first settings other than the default, slowest first, then the slowest heads.
+/// Plans for a number of seconds: as many epochs as fit. Where fewer than `needed` epochs would fit, candidates are left
+/// out: first settings other than the default, slowest first, then the slowest heads.
 pub fn choose(entrants: &[Entrant], seconds: f64, needed: usize, given: Given) -> Choice {
     let mut kept: Vec<usize> = (0..entrants.len()).collect();
     // Two heads in fewer epochs are better than one head alone.
@@ -260,13 +260,17 @@ mod tests {
     fn settings_then_slow_heads_are_left_out() {
         let all = entrants(&[
             (true, 10.0),
-            (false, 12.0),
+            (false, 60.0),
             (true, 40.0),
             (false, 5.0),
             (true, 20.0),
         ]);
         let plan = |seconds| choose(&all, seconds, 3, Given::default());
-        // Three defaults in rungs 2 and 3: mean epoch 70 / 3; 3 * (1 + 140 / 3) + 2 * (1 + 70 / 3).
+        // All five in rungs 1, 2 and 3 take (5 + 3 + 2) * (1 + 27) seconds.
+        assert_eq!(plan(280.0).kept, [0, 1, 2, 3, 4]);
+        // Four in rungs 2 and 3: 4 * (1 + 2 * 18.75) + 2 * (1 + 18.75) = 193.5.
+        assert_eq!(plan(200.0).kept, [0, 2, 3, 4]);
+        // Three defaults in rungs 2 and 3: 3 * (1 + 140 / 3) + 2 * (1 + 70 / 3) = 191.7.
         let choice = plan(192.0);
         assert_eq!(
             (choice.kept, choice.schedule.rungs),
