@@ -28,7 +28,7 @@
 //!
 //! Each module uses only those above it in this list: [`error`], [`text`], [`table`], [`files`], [`process`]; [`data`],
 //! [`device`], [`nn`], [`encoder`], [`heads`], [`recipe`], [`model`], [`eval`], [`plot`], `train`, [`registry`], [`zoo`],
-//! `bench`, `cli`.
+//! `experiment`, `bench`, `cli`.
 
 #[cfg(feature = "train")]
 pub mod bench;
@@ -39,6 +39,8 @@ pub mod device;
 pub mod encoder;
 pub mod error;
 pub mod eval;
+#[cfg(feature = "train")]
+pub mod experiment;
 pub mod files;
 pub mod heads;
 pub mod model;

@@ -24,7 +24,7 @@ use crate::model::tagger::Tagger;
 use crate::recipe::Recipe;
 use crate::recipe::set::Assignment;
 #[cfg(feature = "train")]
-use crate::train::{self, Corpus, Finished, TrainOptions, Trainer};
+use crate::train::{self, Corpus, Finished, RunState, TrainOptions, Trainer};
 
 /// Loads a model from a folder onto a device, with settings of its head replaced.
 pub type Load = fn(&Path, &Device, &[Assignment]) -> Result<Box<dyn Tagger>>;
@@ -57,6 +57,9 @@ pub struct Entry {
     /// Trains a recipe.
     #[cfg(feature = "train")]
     pub train: fn(&TrainOptions) -> Result<Finished>,
+    /// Trains a recipe up to the end of an epoch, to be continued with `train`.
+    #[cfg(feature = "train")]
+    pub train_until: fn(&TrainOptions, usize) -> Result<RunState>,
     /// Prepares training step by step, without a run folder.
     #[cfg(feature = "train")]
     pub trainer: fn(&Recipe, Corpus, &Device) -> Result<Box<dyn Trainer>>,
@@ -138,6 +141,8 @@ impl Entry {
             },
             #[cfg(feature = "train")]
             train: train::train::<H>,
+            #[cfg(feature = "train")]
+            train_until: train::train_until::<H>,
             #[cfg(feature = "train")]
             trainer: train::trainer::<H>,
         }

@@ -13,8 +13,22 @@ const BASE: &[&str] = &["error", "text", "table", "files", "process"];
 
 /// All other modules. Each imports only modules before it in this list, and those of [`BASE`].
 const ORDER: &[&str] = &[
-    "data", "device", "nn", "encoder", "heads", "recipe", "model", "eval", "plot", "train",
-    "registry", "zoo", "bench", "serve", "cli",
+    "data",
+    "device",
+    "nn",
+    "encoder",
+    "heads",
+    "recipe",
+    "model",
+    "eval",
+    "plot",
+    "train",
+    "registry",
+    "zoo",
+    "experiment",
+    "bench",
+    "serve",
+    "cli",
 ];
 
 /// The files that may import everything.

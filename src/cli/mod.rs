@@ -2,6 +2,7 @@
 
 mod analyse;
 mod bench;
+mod compare;
 mod data;
 mod devices;
 mod evaluate;
@@ -44,6 +45,8 @@ enum Command {
     Train(train::Train),
     /// Write a recipe for your own files.
     Init(init::Init),
+    /// Find the best head for a corpus within a time limit.
+    Compare(compare::Compare),
     /// Score a model on a corpus with gold entities.
     Evaluate(evaluate::Evaluate),
     /// Explain why one model beats another: buckets, kinds of errors, confidence, worst sentences.
@@ -161,6 +164,7 @@ pub fn run(cli: Cli) -> ExitCode {
     let result = match cli.command {
         Command::Train(verb) => verb.run(),
         Command::Init(verb) => verb.run(),
+        Command::Compare(verb) => verb.run(),
         Command::Evaluate(verb) => verb.run(),
         Command::Analyse(verb) => verb.run(),
         Command::Predict(verb) => verb.run(),

@@ -12,6 +12,8 @@ use clap::Args;
 use super::{CorpusArgs, DeviceArgs, grid};
 use crate::data::words;
 use crate::error::Error;
+use crate::experiment::folds::FINAL;
+use crate::experiment::{RunOptions, cross_validate, learning_curve};
 use crate::process;
 use crate::recipe::Recipe;
 use crate::registry;
@@ -36,6 +38,14 @@ pub struct Train {
     /// Train with each of these seeds; scores are shown as mean and standard deviation.
     #[arg(long, value_delimiter = ',', value_name = "SEED,SEED")]
     pub(super) seeds: Vec<u64>,
+    /// Cross-validate: test on each of so many parts of the training and dev sentences, by document, and train a final
+    /// model on all of them. One folder per run.
+    #[arg(long, value_name = "N", conflicts_with_all = ["grid", "seeds", "curve"])]
+    folds: Option<usize>,
+    /// Train on shares of the training sentences, such as 0.1,0.25,0.5,1, and show what more data would give. One folder
+    /// per run.
+    #[arg(long, value_delimiter = ',', value_name = "SHARE,SHARE", conflicts_with_all = ["grid", "seeds"])]
+    curve: Vec<f64>,
     /// Continue the run in the folder from its newest intact checkpoint.
     #[arg(long)]
     pub(super) resume: bool,
@@ -59,6 +69,9 @@ impl Train {
         let out = self.folder();
         if !self.grid.is_empty() || !self.seeds.is_empty() {
             return grid::run(&self, &out, &interrupter);
+        }
+        if self.folds.is_some() || !self.curve.is_empty() {
+            return self.experiment(&out, &interrupter);
         }
         let recipe = Recipe::read(&self.recipe, &self.sets)?;
         let sample = recipe.sample.clone();
@@ -112,26 +125,46 @@ impl Train {
         Ok((entry.train)(&options)?)
     }
 
+    /// Cross-validation or a learning curve.
+    fn experiment(&self, out: &Path, interrupter: &Interrupter) -> Result<ExitCode> {
+        let mut recipe = Recipe::read(&self.recipe, &self.sets)?;
+        recipe.train.half |= self.half;
+        let runs = RunOptions {
+            resume: self.resume,
+            devices: self.device.devices()?,
+            roots: self.corpora.roots(),
+            output: ProgressOutput::Lines,
+            checkpoint_first: self.device.device.contains("remote:"),
+            command: self.command(&self.sets),
+            interrupter: interrupter.clone(),
+            ..RunOptions::new(out)
+        };
+        let mut log = |text: &str| println!("{text}");
+        let out = out.display();
+        match self.folds {
+            Some(count) => {
+                cross_validate(&recipe, count, &runs, &mut log)?;
+                println!("\nfinal model: {out}/{FINAL}");
+                println!(
+                    "errors of all folds: nerzoo analyse --train {out}/gold.jsonl --gold {out}/gold.jsonl \
+                     folds={out}/predictions.jsonl"
+                );
+            }
+            None => {
+                let curve = learning_curve(&recipe, &self.curve, &runs, &mut log)?;
+                println!("\n{curve}\n\nchart: {out}/curve.svg");
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
     /// The folder given, or the first unused (with `--resume`: the last used) of runs/<recipe>, runs/<recipe>-2...
     fn folder(&self) -> PathBuf {
         if let Some(out) = &self.out {
             return out.clone();
         }
-        let stem = self
-            .recipe
-            .file_stem()
-            .unwrap_or_default()
-            .to_string_lossy();
-        let name = |number: usize| match number {
-            1 => Path::new("runs").join(&*stem),
-            _ => Path::new("runs").join(format!("{stem}-{number}")),
-        };
-        let used = (1..).take_while(|number| name(*number).exists()).count();
-        if self.resume {
-            name(used.max(1))
-        } else {
-            name(used + 1)
-        }
+        let stem = self.recipe.file_stem().unwrap_or_default();
+        numbered_folder(&stem.to_string_lossy(), self.resume)
     }
 
     /// The command as a person would type it, without the paths of this machine.
@@ -149,9 +182,23 @@ impl Train {
     }
 }
 
+/// The first unused (to resume: the last used) of runs/NAME, runs/NAME-2...
+pub(super) fn numbered_folder(stem: &str, resume: bool) -> PathBuf {
+    let name = |number: usize| match number {
+        1 => Path::new("runs").join(stem),
+        _ => Path::new("runs").join(format!("{stem}-{number}")),
+    };
+    let used = (1..).take_while(|number| name(*number).exists()).count();
+    if resume {
+        name(used.max(1))
+    } else {
+        name(used + 1)
+    }
+}
+
 /// Ctrl-C and SIGTERM end the run after the current step, with a checkpoint; a second one ends it at once. Some
 /// programs signal both the process and its group, so a second signal within a second is ignored.
-fn stop_on_signals(interrupter: &Interrupter) -> Result<()> {
+pub(super) fn stop_on_signals(interrupter: &Interrupter) -> Result<()> {
     let interrupter = interrupter.clone();
     let mut first: Option<Instant> = None;
     ctrlc::set_handler(move || {

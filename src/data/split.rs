@@ -22,9 +22,7 @@ pub fn split(sentences: Vec<Sentence>, fractions: &[f64], seed: u64) -> Result<V
             "cannot split into the fractions {fractions:?}; give numbers of 0 or more, not all 0, such as 0.8 0.1 0.1"
         )));
     }
-    let mut groups = groups(&sentences);
-    groups.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
-
+    let groups = shuffled_groups(&sentences, seed);
     // Each document goes to the part that lacks most sentences, so part sizes are exact to within one document.
     let mut missing: Vec<f64> = fractions
         .iter()
@@ -52,6 +50,51 @@ pub fn split(sentences: Vec<Sentence>, fractions: &[f64], seed: u64) -> Result<V
         parts[part].push(sentence);
     }
     Ok(parts)
+}
+
+/// About this share of a corpus, in 0..=1, chosen randomly by document: at least one document, in the order of the
+/// corpus. With the same seed, a smaller share is part of every larger one.
+pub fn share(sentences: Vec<Sentence>, share: f64, seed: u64) -> Vec<Sentence> {
+    let wanted = share * sentences.len() as f64;
+    let mut is_kept = vec![false; sentences.len()];
+    let mut kept = 0;
+    for group in shuffled_groups(&sentences, seed) {
+        // Half a document too many is as good as half a document too few.
+        if kept > 0 && kept as f64 + group.len() as f64 / 2.0 > wanted {
+            break;
+        }
+        kept += group.len();
+        for index in group {
+            is_kept[index] = true;
+        }
+    }
+    let kept = sentences.into_iter().zip(is_kept);
+    kept.filter_map(|(sentence, is_kept)| is_kept.then_some(sentence))
+        .collect()
+}
+
+/// The number of the fold, from 0, in which each sentence of a corpus is tested in a cross-validation. Folds have about the
+/// same number of sentences, and the sentences of a document are in one fold.
+pub fn folds(sentences: &[Sentence], count: usize, seed: u64) -> Vec<usize> {
+    let mut fold_of = vec![0; sentences.len()];
+    let mut sizes = vec![0; count.max(1)];
+    for group in shuffled_groups(sentences, seed) {
+        let smallest = (0..sizes.len())
+            .min_by_key(|fold| sizes[*fold])
+            .unwrap_or(0);
+        sizes[smallest] += group.len();
+        for index in group {
+            fold_of[index] = smallest;
+        }
+    }
+    fold_of
+}
+
+/// The indices of the sentences of each document, with the documents in random order.
+fn shuffled_groups(sentences: &[Sentence], seed: u64) -> Vec<Vec<usize>> {
+    let mut groups = groups(sentences);
+    groups.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
+    groups
 }
 
 /// The indices of the sentences of each document.
@@ -106,6 +149,42 @@ mod tests {
             .map(|part| part.iter().filter_map(|s| s.document.clone()).collect())
             .collect();
         assert!(documents[0].is_disjoint(&documents[1]));
+    }
+
+    #[test]
+    fn smaller_shares_are_part_of_larger_ones() {
+        let small = share(corpus(), 0.25, 3);
+        let large = share(corpus(), 0.5, 3);
+        assert!((22..=28).contains(&small.len()), "{}", small.len());
+        assert!((47..=53).contains(&large.len()), "{}", large.len());
+        assert!(small.iter().all(|sentence| large.contains(sentence)));
+        assert!(large.is_sorted_by_key(|sentence| sentence.text.clone()));
+        assert_eq!(share(corpus(), 1.0, 3), corpus());
+        assert!(!share(corpus(), 0.001, 3).is_empty());
+        // The documents d0 to d11 have five sentences each.
+        let names: HashSet<_> = small.iter().filter_map(|s| s.document.clone()).collect();
+        let of_documents = small.iter().filter(|s| s.document.is_some()).count();
+        assert_eq!(of_documents, 5 * names.len());
+    }
+
+    #[test]
+    fn folds_are_of_equal_size_and_do_not_divide_documents() {
+        let corpus = corpus();
+        let folds = folds(&corpus, 5, 1);
+        let size = |fold: usize| folds.iter().filter(|other| **other == fold).count();
+        assert_eq!([0, 1, 2, 3, 4].map(size).iter().sum::<usize>(), 100);
+        assert!(
+            [0, 1, 2, 3, 4]
+                .map(size)
+                .iter()
+                .all(|size| (18..=22).contains(size))
+        );
+        for (one, first) in corpus.iter().zip(&folds) {
+            for (other, second) in corpus.iter().zip(&folds) {
+                let same = one.document.is_some() && one.document == other.document;
+                assert!(!same || first == second);
+            }
+        }
     }
 
     #[test]

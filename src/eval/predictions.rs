@@ -1,4 +1,4 @@
-//! Reads predictions from a file written by `nerzoo predict`, or by another tool in one of the formats below.
+//! Reads and writes files of predictions: those of `nerzoo predict`, or of another tool in one of the formats below.
 //!
 //! The file has one JSON object per line and one line per gold sentence, in the order of the gold file. Blank lines
 //! are skipped.
@@ -15,9 +15,10 @@
 
 use std::path::Path;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Location, Result};
+use crate::files::write_atomic;
 use crate::text::{Entity, Mention, Sentence, Span, slice};
 
 /// Error messages quote at most this many characters of a text.
@@ -67,6 +68,25 @@ pub fn read(path: &Path, gold: &[Sentence]) -> Result<Vec<Vec<Mention>>> {
             Err(Error::data(Location::line(path, *line), problem))
         }
     }
+}
+
+/// Writes predictions for gold sentences, in words: the mentions of each sentence.
+pub fn write(path: &Path, gold: &[Sentence], mentions: &[Vec<Mention>]) -> Result<()> {
+    let mut text = String::new();
+    for (sentence, mentions) in gold.iter().zip(mentions) {
+        let words: Vec<&str> = sentence
+            .words
+            .iter()
+            .map(|word| word.text.as_str())
+            .collect();
+        let entities = mentions.iter().map(|Mention { entity, score }| {
+            let Span { start, end } = entity.span;
+            json!({"start": start, "end": end, "type": entity.label, "score": score})
+        });
+        let entities: Value = entities.collect();
+        text += &format!("{}\n", json!({"tokens": words, "entities": entities}));
+    }
+    write_atomic(path, text.as_bytes())
 }
 
 /// Error message for spans that do not align with words: the first one, how many more there are, and the remedy.
@@ -310,6 +330,21 @@ mod tests {
             let read = read_text(&content).expect("valid predictions");
             assert_eq!(read, [expected.clone(), Vec::new()]);
         }
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let gold = gold();
+        let mention = |label: &str, score| Mention {
+            entity: Entity::new(0, 1, label),
+            score,
+        };
+        let mut mentions = vec![Vec::new(); gold.len()];
+        mentions[0] = vec![mention("A", 0.25), mention("B", 1.0)];
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("predictions.jsonl");
+        write(&path, &gold, &mentions).unwrap();
+        assert_eq!(read(&path, &gold).unwrap(), mentions);
     }
 
     #[test]

@@ -87,6 +87,10 @@ impl Recipe {
         ));
         let rate = train.head_learning_rate;
         ranges.extend(rate.map(|rate| Range::share("train.head_learning_rate", rate)));
+        ranges.extend(self.data.share.map(|share| {
+            let is_within = share > 0.0 && share <= 1.0;
+            Range::new("data.share", share, is_within, "above 0 and at most 1")
+        }));
         ranges.extend(train.freeze_rate.map(|rate| {
             let is_within = (0.0..=100.0).contains(&rate);
             Range::new("train.freeze_rate", rate, is_within, "between 0 and 100")

@@ -1,11 +1,13 @@
 //! Recipes: one TOML file fixes everything a training run depends on (data, encoder, head, optimizer, schedule, seed).
 
 mod check;
+mod fold;
 mod read;
 pub mod set;
 
 use std::path::PathBuf;
 
+pub use fold::Fold;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
@@ -62,6 +64,13 @@ pub struct DataConfig {
     /// Leave out training sentences with more words than this; their number is reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub longest: Option<usize>,
+    /// Use only about this share of the training sentences, chosen randomly by document; the seed is `train.seed`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
+    /// Cross-validation: join training and dev sentences, and test on one of several folds, such as `2/5`, or train on
+    /// them `all`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fold: Option<Fold>,
     /// How to read the files.
     pub options: data::ReadOptions,
 }

@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use sha2::{Digest, Sha256};
 
 use crate::data::datasets;
-use crate::data::split::split;
+use crate::data::split::{folds, share, split};
 use crate::data::{self};
 use crate::error::{Error, Result};
 use crate::model::card;
-use crate::recipe::Recipe;
+use crate::recipe::{Fold, Recipe};
 use crate::text::{Labels, Sentence, is_nested};
 
 /// The training, dev and test sentences of a run.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Corpus {
     /// Training sentences.
     pub train: Vec<Sentence>,
@@ -47,6 +47,12 @@ impl Corpus {
         if let Some(limit) = data.limit {
             train.truncate(limit);
         }
+        if let Some(fold) = data.fold {
+            train.append(&mut dev);
+            if let Fold::One { number, count } = fold {
+                (train, test) = without_fold(train, number, count, recipe.train.seed)?;
+            }
+        }
         if let Some(longest) = data.longest {
             let before = train.len();
             train.retain(|sentence| sentence.len() <= longest);
@@ -57,7 +63,7 @@ impl Corpus {
                 );
             }
         }
-        if dev.is_empty() && train.len() >= 10 {
+        if dev.is_empty() && train.len() >= 10 && data.fold != Some(Fold::All) {
             let mut parts = split(train, &[0.9, 0.1], recipe.train.seed)?.into_iter();
             train = parts.next().unwrap_or_default();
             dev = parts.next().unwrap_or_default();
@@ -66,6 +72,9 @@ impl Corpus {
                 dev.len(),
                 train.len()
             );
+        }
+        if let Some(wanted) = data.share {
+            train = share(train, wanted, recipe.train.seed);
         }
         let labels = Labels::of(&train);
         let corpus = Self {
@@ -141,6 +150,25 @@ impl Corpus {
             })
             .sum()
     }
+}
+
+/// The sentences of all folds but one, and those of that one.
+fn without_fold(
+    sentences: Vec<Sentence>,
+    number: usize,
+    count: usize,
+    seed: u64,
+) -> Result<(Vec<Sentence>, Vec<Sentence>)> {
+    let fold_of = folds(&sentences, count, seed);
+    let (inside, outside): (Vec<_>, Vec<_>) =
+        (sentences.into_iter().zip(fold_of)).partition(|(_, fold)| fold + 1 == number);
+    if inside.is_empty() {
+        return Err(Error::Config(format!(
+            "fold {number} of {count} has no sentences: there are fewer documents than folds; use fewer folds"
+        )));
+    }
+    let sentences = |part: Vec<(Sentence, usize)>| part.into_iter().map(|(one, _)| one).collect();
+    Ok((sentences(outside), sentences(inside)))
 }
 
 type Parts = (

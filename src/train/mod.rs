@@ -26,6 +26,6 @@ pub mod tune;
 
 pub use checkpoints::load_checkpoint;
 pub use corpus::Corpus;
-pub use run::{Finished, ProgressOutput, TrainOptions, train};
+pub use run::{Finished, ProgressOutput, TrainOptions, train, train_until};
 pub use state::RunState;
 pub use trainer::{Inspection, Trainer, trainer};

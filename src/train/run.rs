@@ -126,6 +126,22 @@ pub struct Finished {
 
 /// Trains, evaluates and writes the model into the run folder.
 pub fn train<H: Head>(options: &TrainOptions) -> Result<Finished> {
+    let (run, state, _lock) = train_epochs::<H>(options, usize::MAX)?;
+    run.finish(options, state)
+}
+
+/// Trains until the end of this epoch (from 1) and leaves a checkpoint, but no model: [`train`] with `resume` continues the
+/// same run to its end, with the same result as without the pause. Does nothing when the run is that far already.
+pub fn train_until<H: Head>(options: &TrainOptions, epoch: usize) -> Result<RunState> {
+    let (_, state, _lock) = train_epochs::<H>(options, epoch)?;
+    Ok(state)
+}
+
+/// Prepares a run or the rest of it, trains up to the end of an epoch, and returns it with the lock on its folder.
+fn train_epochs<H: Head>(
+    options: &TrainOptions,
+    last: usize,
+) -> Result<(PreparedRun<H>, RunState, Lock)> {
     if options.devices.is_empty() {
         return Err(Error::Config("there is no device to train on".into()));
     }
@@ -137,7 +153,7 @@ pub fn train<H: Head>(options: &TrainOptions) -> Result<Finished> {
     let corpus = Corpus::load(&recipe, &options.roots)?;
     let run = PreparedRun::<H>::new(recipe, head, corpus)?;
     fs::create_dir_all(&options.out).map_err(|source| Error::io(&options.out, source))?;
-    let _lock = Lock::take(&options.out)?;
+    let lock = Lock::take(&options.out)?;
     let state = run_folder::enter::<H>(options, &run.recipe)?;
     match &state {
         None => run.write_description(&options.out)?,
@@ -150,8 +166,8 @@ pub fn train<H: Head>(options: &TrainOptions) -> Result<Finished> {
         }
         Some(_) => {}
     }
-    let state = run.train(options, state)?;
-    run.finish(options, state)
+    let state = run.train(options, state, last)?;
+    Ok((run, state, lock))
 }
 
 /// Rounds `train.accumulate` up so that every device has a batch in every step. The result of a step then depends on
@@ -168,10 +184,15 @@ fn one_batch_per_device(recipe: &mut Recipe, options: &TrainOptions) {
 }
 
 impl<H: Head> PreparedRun<H> {
-    fn train(&self, options: &TrainOptions, saved: Option<RunState>) -> Result<RunState> {
+    fn train(
+        &self,
+        options: &TrainOptions,
+        saved: Option<RunState>,
+        last: usize,
+    ) -> Result<RunState> {
         let resumed = saved.is_some();
         let state = saved.unwrap_or_else(|| RunState::new(self.corpus.fingerprint()));
-        if state.finished {
+        if state.finished || state.epoch > last {
             return Ok(state);
         }
         let settings = &self.recipe.train;
@@ -208,6 +229,7 @@ impl<H: Head> PreparedRun<H> {
                 resumed,
                 checkpoints: checkpoints.clone(),
                 scale,
+                last_epoch: last,
                 checkpoint_first: options.checkpoint_first,
                 output: options.output,
             },
@@ -239,7 +261,7 @@ impl<H: Head> PreparedRun<H> {
         let written = state.curves.write(&options.out);
         result?;
         written?;
-        if !state.finished {
+        if !state.finished && state.epoch <= last {
             return Err(Error::Interrupted(format!(
                 "stopped after step {}; everything up to there is saved, continue with --resume --out {}",
                 state.step,

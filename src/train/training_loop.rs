@@ -50,6 +50,8 @@ pub(super) struct LoopConfig<H: Head> {
     pub checkpoints: Checkpoints,
     /// Gradient clipping, shared with the optimizer.
     pub scale: GradientScale,
+    /// The epoch after which the run pauses, if it is not finished before.
+    pub last_epoch: usize,
     /// Save a checkpoint before the first step too.
     pub checkpoint_first: bool,
     /// How progress is shown.
@@ -126,14 +128,14 @@ impl<'a, H: Head> TrainingLoop<'a, H> {
         }
     }
 
-    /// Trains until the run is finished, stopped by the user, or failed.
+    /// Trains until the run is finished, at the epoch after which it pauses, stopped by the user, or failed.
     pub fn run(
         &mut self,
         train: &TrainLoader<Recognizer<H>>,
         valid: &ValidLoader<Recognizer<H>>,
     ) -> Result<()> {
         let result = self.run_epochs(train, valid);
-        if result.is_err() {
+        if result.is_err() && self.config.output == ProgressOutput::Terminal {
             // Tells the terminal display that the run is over.
             self.interrupter.stop(Some("an error"));
         }
@@ -148,7 +150,9 @@ impl<'a, H: Head> TrainingLoop<'a, H> {
         if self.config.checkpoint_first && !self.config.resumed {
             self.save()?;
         }
-        while !self.state.finished && !self.interrupter.should_stop() {
+        let last = self.config.last_epoch;
+        let ended = |state: &RunState| state.finished || state.epoch > last;
+        while !ended(&self.state) && !self.interrupter.should_stop() {
             // Burn panics when a device is out of memory or lost.
             match process::catch(|| self.epoch(train, valid)) {
                 Ok(result) => result?,
