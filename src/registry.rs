@@ -328,9 +328,9 @@ mod tests {
                 continue;
             };
             let settings = (find(name).unwrap().settings)();
-            for key in row.head.keys() {
+            for (key, _) in row.head_settings() {
                 assert!(
-                    settings.iter().any(|known| known.name == *key),
+                    settings.iter().any(|known| known.name == key),
                     "{name}: {key}"
                 );
             }

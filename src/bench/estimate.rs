@@ -16,7 +16,7 @@ use crate::train::{Corpus, Trainer};
 const SAMPLE: usize = 1024;
 
 /// Longer sentences are cut to this many words, so that one of them cannot take minutes or all memory.
-const LONGEST: usize = 128;
+pub const LONGEST: usize = 128;
 
 /// Share of the time that is spent on training, the rest on prediction.
 const TRAINING: f64 = 0.7;

@@ -21,6 +21,9 @@ const TABLE: &str = include_str!("../../model-zoo/defaults.toml");
 /// Most epochs that [`Row::min_steps`] leads to.
 const MOST_EPOCHS: usize = 100;
 
+/// Words of a sentence of the usual length.
+const USUAL_WORDS: usize = 30;
+
 /// Width of a pretrained encoder about which nothing is known: that of BERT-base.
 const USUAL_WIDTH: usize = 768;
 
@@ -44,6 +47,25 @@ pub struct Row {
     /// The runs behind the row.
     #[serde(default)]
     pub measured: Vec<Measured>,
+}
+
+impl Row {
+    /// The settings of `[head]` with dotted keys, such as `span.longest`.
+    pub fn head_settings(&self) -> Vec<(String, &toml::Value)> {
+        let mut settings = Vec::new();
+        dotted(&self.head, "", &mut settings);
+        settings
+    }
+}
+
+fn dotted<'a>(table: &'a Table, prefix: &str, settings: &mut Vec<(String, &'a toml::Value)>) {
+    for (key, value) in table {
+        let name = format!("{prefix}{key}");
+        match value {
+            toml::Value::Table(inner) => dotted(inner, &format!("{name}."), settings),
+            value => settings.push((name, value)),
+        }
+    }
 }
 
 /// The condition of a row. A part that is missing always holds.
@@ -255,7 +277,7 @@ fn combine(rows: &[Row], names: &[&str], corpus: &Stats, encoder: EncoderSize) -
             }
             min_steps = row.min_steps.or(min_steps);
         }
-        for (setting, value) in &row.head {
+        for (setting, value) in row.head_settings() {
             let setting = format!("{}{setting}", scope.prefix());
             Defaults::set(&mut defaults.head, setting, json(value), &row.why);
         }
@@ -267,7 +289,9 @@ fn combine(rows: &[Row], names: &[&str], corpus: &Stats, encoder: EncoderSize) -
     let difference = |one: &Measured| (one.sentences.max(1) as f64 / size).ln().abs();
     (defaults.measured).sort_by(|a, b| difference(a).total_cmp(&difference(b)));
     if let Some(min_steps) = min_steps {
-        defaults.raise_epochs(min_steps, corpus.sentences);
+        // A long sentence teaches as much as several of the usual length.
+        let sentences = corpus.sentences.max(corpus.words / USUAL_WORDS);
+        defaults.raise_epochs(min_steps, sentences);
     }
     defaults
 }
@@ -364,6 +388,11 @@ mod tests {
         ]
 
         [[default]]
+        for = { head = "d" }
+        why = "A bundle's own row."
+        head = { alpha = 0.5, span.preset = "paper" }
+
+        [[default]]
         why = "For all."
         train = { learning_rate = 2e-4 }
     "#;
@@ -373,6 +402,7 @@ mod tests {
     fn corpus(sentences: usize, words: f64) -> Stats {
         Stats {
             sentences,
+            words: (sentences as f64 * words) as usize,
             sentence_lengths: SentenceLengths {
                 mean: words,
                 ..SentenceLengths::default()
@@ -416,7 +446,7 @@ mod tests {
         let (train, head) = combined(&["a"], &corpus(5000, 20.0), BASE);
         assert_eq!(
             (train.as_str(), head.as_str()),
-            ("learning_rate=5e-5", "decoder=\"crf\"")
+            ("learning_rate=0.00005", "decoder=\"crf\"")
         );
         // Without a known width, a row with one does not apply.
         let (train, head) = combined(&["a"], &corpus(5000, 20.0), EncoderSize::Scratch);
@@ -434,6 +464,12 @@ mod tests {
     }
 
     #[test]
+    fn a_row_of_a_bundle_has_settings_of_its_parts() {
+        let (_, head) = combined(&["d", "a+b"], &corpus(5000, 60.0), EncoderSize::Scratch);
+        assert_eq!(head, "alpha=0.5 span.preset=\"paper\"");
+    }
+
+    #[test]
     fn few_sentences_get_more_epochs() {
         let train = |sentences| combined(&["c"], &corpus(sentences, 20.0), BASE).0;
         // 20 steps an epoch: five epochs would be enough.
@@ -445,6 +481,9 @@ mod tests {
         // At most a hundred.
         assert!(train(1).contains("epochs=100 "));
         assert!(train(1).contains("patience=40"));
+        // Forty sentences of 600 words are as good as eight hundred.
+        let long = combined(&["c"], &corpus(40, 600.0), BASE).0;
+        assert!(long.contains("epochs=10 "), "{long}");
     }
 
     #[test]

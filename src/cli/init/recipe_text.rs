@@ -52,8 +52,8 @@ impl RecipeText<'_> {
         let mut notes = Vec::new();
         if dev > train {
             notes.push(format!(
-                "dev has {dev} sentences, more than the {train} to train on: scoring it after every epoch takes much of the \
-                 time. Fewer are enough to choose the best checkpoint; `nerzoo data split` makes smaller files"
+                "dev has {dev} sentences, more than the {train} to train on: scoring it after every epoch slows training \
+                 down. Fewer are enough to choose the best checkpoint; `nerzoo data split` makes smaller files"
             ));
         }
         if dev > 0 && Labels::of(&self.parts.dev).is_empty() {
@@ -220,8 +220,16 @@ fn setting<'a>(
         comment(text, &one.reason)?;
         *reason = &one.reason;
     }
-    writeln!(text, "{key} = {}", one.value)?;
+    writeln!(text, "{key} = {}", value(&one.value))?;
     Ok(())
+}
+
+/// A value as TOML; small numbers such as learning rates as 5e-5.
+fn value(value: &serde_json::Value) -> String {
+    match value.as_f64() {
+        Some(number) if number != 0.0 && number.abs() < 0.01 => format!("{number:e}"),
+        _ => value.to_string(),
+    }
 }
 
 /// Writes a comment in lines of at most [`LINE`] characters.
@@ -283,6 +291,6 @@ mod tests {
         for one in &list {
             setting(&mut text, &one.setting, one, &mut reason).unwrap();
         }
-        assert_eq!(text, "# One.\na = 0.0001\nb = 3e-5\n# Two.\nc = 2.5\n");
+        assert_eq!(text, "# One.\na = 1e-4\nb = 3e-5\n# Two.\nc = 2.5\n");
     }
 }

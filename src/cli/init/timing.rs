@@ -112,8 +112,9 @@ fn text(speed: &Speed, run: &Run, machine: &str) -> String {
     }
     if speed.cut > 0 {
         text += &format!(
-            "; more for the {:.0} % of the sentences that were cut for this measurement",
-            (100.0 * speed.cut as f64 / speed.sample.max(1) as f64).ceil()
+            "; {:.0} % of the sentences are longer than {} words and were cut for this measurement, so it may take longer",
+            (100.0 * speed.cut as f64 / speed.sample.max(1) as f64).ceil(),
+            estimate::LONGEST
         );
     }
     text
@@ -196,7 +197,7 @@ mod tests {
         assert_eq!(
             text(&speed, &run, "cuda"),
             "about 19 minutes for 12 epochs on this machine (cuda): 31 sentences/s in training; scoring dev takes 50 % of it; \
-             more for the 1 % of the sentences that were cut for this measurement"
+             1 % of the sentences are longer than 128 words and were cut for this measurement, so it may take longer"
         );
         speed.is_limit = true;
         let limit = text(&speed, &run, "cpu, 1 thread");
