@@ -22,6 +22,7 @@ use crate::model::folder::{self, ModelConfig};
 use crate::model::manifest;
 use crate::model::tagger::Tagger;
 use crate::recipe::Recipe;
+use crate::recipe::defaults::{self, Defaults, EncoderSize};
 use crate::recipe::set::Assignment;
 #[cfg(feature = "train")]
 use crate::train::{self, Corpus, Finished, RunState, TrainOptions, Trainer};
@@ -147,6 +148,35 @@ impl Entry {
             trainer: train::trainer::<H>,
         }
     }
+
+    /// Settings for this head on a corpus, each with its reason: those of the table of measured results, and of those it
+    /// leaves open, what the head suggests for the corpus.
+    ///
+    /// ```
+    /// use nerzoo::data::stats::Stats;
+    /// use nerzoo::recipe::{Recipe, defaults::EncoderSize};
+    ///
+    /// # fn main() -> nerzoo::error::Result<()> {
+    /// let text = "[data]\ncorpus = \"quickstart\"\n[head]\nname = \"seq_ner\"\n";
+    /// let mut recipe = Recipe::parse(text, "example", &[])?;
+    /// let entry = nerzoo::registry::find("seq_ner")?;
+    /// let corpus = Stats::default(); // Stats::of the training sentences
+    /// entry.defaults(&corpus, EncoderSize::of(None)).apply(&mut recipe)?;
+    /// assert_eq!(recipe.train.learning_rate, 1e-3);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn defaults(&self, corpus: &Stats, encoder: EncoderSize) -> Defaults {
+        let id = (self.id)();
+        let mut found = defaults::for_corpus(&[self.name, &id], corpus, encoder);
+        for suggestion in (self.suggest)(corpus) {
+            let is_known = |known: &Suggestion| known.setting == suggestion.setting;
+            if !found.head.iter().any(is_known) {
+                found.head.push(suggestion);
+            }
+        }
+        found
+    }
 }
 
 /// All heads: those of this crate, then those that were added.
@@ -264,6 +294,7 @@ pub fn load(path: &Path, device: &Device, overrides: &[Assignment]) -> Result<Bo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     const SMALL: &str = "[data]\ncorpus = \"quickstart\"\n[head]\nname = \"seq_ner\"\n";
 
@@ -292,6 +323,64 @@ mod tests {
         );
         let problem = resolved(&["bundle.with=span_nre"]).unwrap_err().to_string();
         assert!(problem.contains("did you mean \"span_ner\"?"), "{problem}");
+    }
+
+    #[test]
+    fn the_table_of_defaults_names_heads_and_settings_that_exist() {
+        for row in defaults::rows() {
+            let Some(name) = &row.condition.head else {
+                assert!(row.head.is_empty(), "settings of no head: {}", row.why);
+                continue;
+            };
+            let settings = (find(name).unwrap().settings)();
+            for (key, _) in row.head_settings() {
+                assert!(
+                    settings.iter().any(|known| known.name == key),
+                    "{name}: {key}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_defaults_of_every_head_are_a_valid_recipe() {
+        let mut stats = Stats {
+            entities: 100,
+            lengths: BTreeMap::from([(1, 60), (3, 39), (12, 1)]),
+            entities_per_sentence: BTreeMap::from([(0, 5), (1, 90), (5, 2)]),
+            ..Stats::default()
+        };
+        let widths = [384, 768, 1024].map(|width| EncoderSize::Pretrained { width });
+        for entry in heads() {
+            for sentences in [50, 1500, 5000, 50_000] {
+                stats.sentences = sentences;
+                for encoder in widths.into_iter().chain([EncoderSize::Scratch]) {
+                    let text = SMALL.replace("seq_ner", entry.name);
+                    let mut recipe = Recipe::parse(&text, "r.toml", &[]).unwrap();
+                    let found = entry.defaults(&stats, encoder);
+                    found.apply(&mut recipe).unwrap();
+                    let written = recipe.to_toml().unwrap();
+                    let recipe = Recipe::parse(&written, entry.name, &[]).unwrap();
+                    resolve(recipe).unwrap();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn defaults_combine_the_table_with_suggestions_for_the_corpus() {
+        let stats = Stats {
+            sentences: 1000,
+            entities: 100,
+            lengths: BTreeMap::from([(1, 60), (3, 40)]),
+            ..Stats::default()
+        };
+        let encoder = EncoderSize::Pretrained { width: 384 };
+        let found = find("bl_ner").unwrap().defaults(&stats, encoder);
+        let longest = |one: &&Suggestion| one.setting == "span.longest";
+        assert_eq!(found.head.iter().find(longest).unwrap().value, 3);
+        let rate = |one: &&Suggestion| one.setting == "head_learning_rate";
+        assert!(found.train.iter().find(rate).is_some());
     }
 
     #[test]

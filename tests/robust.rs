@@ -412,7 +412,15 @@ fn init_writes_a_recipe_that_trains() {
     let init = [
         "init", "--head", "seq_ner", "--train", train, "--out", &recipe,
     ];
-    succeeds(&init);
+    // The speed is measured on this machine.
+    let printed = text(&succeeds(&init).stdout);
+    assert!(printed.contains("training takes about"), "{printed}");
+    assert!(printed.contains("sentences/s in training"), "{printed}");
+    let written = std::fs::read_to_string(&recipe).unwrap();
+    assert!(
+        written.contains("# Estimated when this was written: about"),
+        "{written}"
+    );
     fails(&init, &["--force"]);
     let out = folder.path().join("run").display().to_string();
     let small = [
@@ -424,6 +432,100 @@ fn init_writes_a_recipe_that_trains() {
     succeeds(&[&["train", &recipe, "--out", &out][..], &small].concat());
 }
 
+#[test]
+fn init_writes_settings_for_every_head_with_their_reasons() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let encoder = "tests/fixtures/encoders/bert-task";
+    for entry in nerzoo::registry::heads() {
+        for (kind, more) in [("new", &[][..]), ("bert", &["--encoder", encoder])] {
+            let recipe = at(&format!("{}-{kind}.toml", entry.name));
+            let init = ["init", "--head", entry.name, "--corpus", "quickstart"];
+            let options = ["--limit", "500", "--no-timing", "--out", &recipe];
+            let printed = text(&succeeds(&[&init[..], &options, more].concat()).stdout);
+            assert!(!printed.contains("training takes"), "{printed}");
+            let parsed = nerzoo::recipe::Recipe::read(Path::new(&recipe), &[]).unwrap();
+            assert_eq!(parsed.data.limit, Some(500));
+            assert!(parsed.train.patience > 0);
+            let rate = parsed.train.head_learning_rate;
+            assert_eq!(rate.is_some(), kind == "bert", "{recipe}");
+            assert!(rate.is_none_or(|rate| rate > parsed.train.learning_rate));
+            nerzoo::registry::resolve(parsed).unwrap();
+            let written = std::fs::read_to_string(&recipe).unwrap();
+            let settings = written.split("[train]").nth(1).unwrap();
+            assert!(settings.trim_start().starts_with("# "), "{written}");
+        }
+    }
+    let span = std::fs::read_to_string(at("bl_ner-new.toml")).unwrap();
+    assert!(
+        span.contains("[head.span]") && span.contains("longest = "),
+        "{span}"
+    );
+}
+
+#[test]
+fn init_explains_what_it_cannot_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("mine.toml").display().to_string();
+    let start = ["init", "--head", "seq_ner", "--no-timing", "--out", &out];
+    let refuses = |more: &[&str], parts: &[&str]| {
+        fails(&[&start[..], more].concat(), parts);
+        assert!(!Path::new(&out).exists(), "{more:?}");
+    };
+    let empty = write(folder.path(), "empty.conll", b"");
+    refuses(&["--train", &empty], &["empty.conll"]);
+    let blank = write(folder.path(), "blank.conll", b"\n\n\n");
+    refuses(&["--train", &blank], &["blank.conll"]);
+    let plain = write(folder.path(), "plain.conll", b"Anna O\nsings O\n\n");
+    refuses(
+        &["--train", &plain],
+        &["plain.conll", "no entities", "data check", "--tag-column"],
+    );
+    refuses(&["--corpus", "quickstrt"], &["quickstart"]);
+    refuses(
+        &["--corpus", "quickstart", "--tag-column", "1"],
+        &["--corpus quickstart", "--train"],
+    );
+    refuses(&["--corpus", "quickstart", "--limit", "0"], &["--limit"]);
+    refuses(&[], &["--train"]);
+
+    // An encoder that is not here yet: the recipe is written, with a warning.
+    let later = ["--corpus", "quickstart", "--encoder", "no/bert-large"];
+    let output = succeeds(&[&start[..], &later].concat());
+    assert!(text(&output.stderr).contains("no/bert-large"));
+    let written = std::fs::read_to_string(&out).unwrap();
+    assert!(
+        written.contains("pretrained = \"no/bert-large\""),
+        "{written}"
+    );
+    assert!(written.contains("learning_rate = 2e-5"), "{written}");
+}
+
+#[test]
+fn init_warns_of_a_large_dev_set() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("mine.toml").display().to_string();
+    let output = succeeds(&[
+        "init",
+        "--head",
+        "seq_ner",
+        "--train",
+        "datasets/quickstart/dev.jsonl",
+        "--dev",
+        "datasets/quickstart/train.jsonl",
+        "--no-timing",
+        "--out",
+        &out,
+    ]);
+    let warning = text(&output.stderr);
+    assert!(warning.contains("dev has 2400 sentences"), "{warning}");
+    let written = std::fs::read_to_string(&out).unwrap();
+    assert!(
+        written.contains("# Note: dev has 2400 sentences"),
+        "{written}"
+    );
+}
+
 /// A column file with gold tags and, after them, predicted tags: only the options tell them apart.
 #[test]
 fn every_command_takes_the_column_options() {
@@ -433,7 +535,15 @@ fn every_command_takes_the_column_options() {
     let rows = "N Anna B-PER B-LOC\nV sings O O\nN Brakel B-LOC B-PER\n\n";
     std::fs::write(&file, rows.repeat(20)).unwrap();
     let columns = ["--word-column", "1", "--tag-column", "2"];
-    let init = ["init", "--head", "seq_ner", "--train", &file, "--out"];
+    let init = [
+        "init",
+        "--no-timing",
+        "--head",
+        "seq_ner",
+        "--train",
+        &file,
+        "--out",
+    ];
     succeeds(&[&init[..], &[&recipe], &columns].concat());
     let written = std::fs::read_to_string(&recipe).unwrap();
     assert!(

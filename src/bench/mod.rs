@@ -1,5 +1,7 @@
 //! The speed of training and prediction of a recipe, measured on its own batches after a warm-up.
 
+pub mod estimate;
+
 use std::path::PathBuf;
 use std::time::Instant;
 

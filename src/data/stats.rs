@@ -33,6 +33,8 @@ pub struct Stats {
     pub types: BTreeMap<String, usize>,
     /// Number of entities by length in words, without those that do not match word boundaries.
     pub lengths: BTreeMap<usize, usize>,
+    /// Number of sentences by number of entities in them, without those that do not match word boundaries.
+    pub entities_per_sentence: BTreeMap<usize, usize>,
     /// Sentence lengths in words.
     pub sentence_lengths: SentenceLengths,
 }
@@ -71,6 +73,8 @@ impl Stats {
             let overlaps = Overlaps::of(sentence);
             stats.nested += overlaps.nested;
             stats.same_span += overlaps.same_span;
+            let aligned = sentence.entities.len();
+            *stats.entities_per_sentence.entry(aligned).or_default() += 1;
             for entity in &sentence.entities {
                 *stats.lengths.entry(entity.span.len()).or_default() += 1;
             }
@@ -94,6 +98,36 @@ impl Stats {
     /// Length of the longest entity, in words.
     pub fn longest_entity(&self) -> usize {
         self.lengths.keys().next_back().copied().unwrap_or(0)
+    }
+
+    /// The shortest length in words that at least `percent` of all entities do not exceed, and the percentage that do not;
+    /// the longest if entities that do not match word boundaries make that impossible. None without entities.
+    pub fn length_covering(&self, percent: f64) -> Option<(usize, f64)> {
+        let mut covered = 0;
+        let mut found = None;
+        for (words, count) in &self.lengths {
+            covered += count;
+            let share = 100.0 * share(covered, self.entities);
+            found = Some((*words, share));
+            if share >= percent {
+                break;
+            }
+        }
+        found
+    }
+
+    /// The number of entities that at least `percent` of the sentences with entities do not exceed.
+    pub fn entities_covering(&self, percent: f64) -> usize {
+        let with_entities = || self.entities_per_sentence.iter().filter(|(n, _)| **n > 0);
+        let total: usize = with_entities().map(|(_, sentences)| sentences).sum();
+        let mut covered = 0;
+        for (entities, sentences) in with_entities() {
+            covered += sentences;
+            if 100.0 * share(covered, total) >= percent {
+                return *entities;
+            }
+        }
+        0
     }
 }
 
@@ -292,6 +326,10 @@ mod tests {
         assert_eq!((stats.entities, stats.misaligned, stats.nested), (4, 1, 3));
         assert_eq!(stats.types["A"], 2);
         assert_eq!(stats.longest_entity(), 3);
+        assert_eq!(
+            stats.entities_per_sentence,
+            BTreeMap::from([(0, 1), (3, 1)])
+        );
         assert_eq!(stats.sentence_lengths.max, 4);
         let json = serde_json::to_value(&stats).unwrap();
         for key in ["sentences", "words", "entities", "nested"] {
@@ -303,6 +341,25 @@ mod tests {
             text.contains("75.0 %") && text.contains("misaligned"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn lengths_and_counts_are_covered_by_percentiles() {
+        let stats = Stats {
+            entities: 100,
+            lengths: BTreeMap::from([(1, 80), (2, 15), (7, 4)]),
+            entities_per_sentence: BTreeMap::from([(0, 1000), (1, 97), (2, 2), (9, 1)]),
+            ..Stats::default()
+        };
+        assert_eq!(stats.length_covering(80.0), Some((1, 80.0)));
+        assert_eq!(stats.length_covering(90.0), Some((2, 95.0)));
+        // One of the hundred is not at word boundaries.
+        assert_eq!(stats.length_covering(99.5), Some((7, 99.0)));
+        assert_eq!(Stats::default().length_covering(99.0), None);
+        assert_eq!(stats.entities_covering(97.0), 1);
+        assert_eq!(stats.entities_covering(99.0), 2);
+        assert_eq!(stats.entities_covering(100.0), 9);
+        assert_eq!(Stats::default().entities_covering(99.0), 0);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use toml::{Table, Value};
 
 use crate::data::stats::Stats;
 use crate::error::{Error, Result, nearest};
+use crate::recipe::defaults::EncoderSize;
 use crate::recipe::set::Assignment;
 use crate::recipe::{DataConfig, Recipe};
 use crate::registry::{self, Entry};
@@ -89,15 +90,8 @@ pub fn recipe_for(
         Assignment { key, value }.apply(&mut table)
     };
     put("head.name", text(entry.name))?;
-    for suggestion in (entry.suggest)(stats) {
-        let value = Value::try_from(&suggestion.value).map_err(invalid)?;
-        put(&format!("head.{}", suggestion.setting), value)?;
-    }
-    let rate = match &config.encoder {
-        Some(encoder) => {
-            put("encoder.pretrained", text(encoder))?;
-            1e-4
-        }
+    match &config.encoder {
+        Some(encoder) => put("encoder.pretrained", text(encoder))?,
         None => {
             // Few words fill few pieces; a vocabulary much larger than the corpus learns nothing.
             let vocabulary = (stats.words / 20).clamp(500, 8000) / 100 * 100;
@@ -105,24 +99,23 @@ pub fn recipe_for(
                 "encoder.scratch.vocabulary",
                 Value::Integer(vocabulary as i64),
             )?;
-            1e-3
         }
-    };
-    let seed = i64::try_from(config.seed).map_err(|_| {
-        Error::Config(format!(
+    }
+    let name = format!("the recipe of {}", entry.name);
+    let recipe = toml::to_string(&table).map_err(invalid)?;
+    let mut recipe = Recipe::parse(&recipe, &name, &[])?;
+    let encoder = EncoderSize::of(config.encoder.as_deref());
+    entry.defaults(stats, encoder).apply(&mut recipe)?;
+    if i64::try_from(config.seed).is_err() {
+        return Err(Error::Config(format!(
             "the seed {} is too large for a recipe",
             config.seed
-        ))
-    })?;
-    put("train.seed", Value::Integer(seed))?;
-    put("train.epochs", Value::Integer(epochs as i64))?;
-    put("train.batch", Value::Integer(16))?;
-    put("train.learning_rate", Value::Float(rate))?;
-    put("train.head_learning_rate", Value::Float(1e-3))?;
-    put("train.warm_up", Value::Float(0.1))?;
-    put("train.patience", Value::Integer(0))?;
-    let recipe = toml::to_string(&table).map_err(invalid)?;
-    Recipe::parse(&recipe, &format!("the recipe of {}", entry.name), sets)
+        )));
+    }
+    recipe.train.seed = config.seed;
+    recipe.train.epochs = epochs;
+    recipe.train.patience = 0;
+    Recipe::parse(&recipe.to_toml()?, &name, sets)
 }
 
 /// The choices of settings of a head: name, and what differs from `base`, its recipe with the defaults.

@@ -1,6 +1,7 @@
 //! Recipes: one TOML file fixes everything a training run depends on (data, encoder, head, optimizer, schedule, seed).
 
 mod check;
+pub mod defaults;
 mod fold;
 mod read;
 pub mod set;

@@ -42,6 +42,8 @@ pub trait Trainer {
 pub struct TrainedBatch {
     /// Sentences of the batch.
     pub sentences: usize,
+    /// Their words.
+    pub words: usize,
     /// Their mean loss.
     pub loss: f64,
 }
@@ -127,6 +129,8 @@ impl<H: Head> Trainer for Steps<H> {
     fn step(&mut self) -> Result<TrainedBatch> {
         let batch = self.next_batch()?;
         let sentences = batch.sentences.len();
+        let words_of = |index: &usize| self.run.corpus.train[*index].len();
+        let words = batch.sentences.iter().map(words_of).sum();
         self.device
             .seed(mix(self.run.recipe.train.seed, self.total as u64));
         let output = self.learner.train_step(batch);
@@ -146,7 +150,11 @@ impl<H: Head> Trainer for Steps<H> {
         self.learner.optimizer_step(output.grads);
         self.batch += 1;
         self.total += 1;
-        Ok(TrainedBatch { sentences, loss })
+        Ok(TrainedBatch {
+            sentences,
+            words,
+            loss,
+        })
     }
 
     fn inspect(&self) -> Result<Inspection> {

@@ -54,10 +54,17 @@ pub use {
 
 use burn::tensor::Device;
 
-use super::{Detail, Diagnosis, Head, Imported, Losses, Overlaps};
+use super::{Detail, Diagnosis, Head, Imported, Losses, Overlaps, Suggestion};
+use crate::data::stats::Stats;
 use crate::encoder::WordStates;
 use crate::error::{Error, Result};
 use crate::text::{Labels, Mention, Sentence};
+
+/// Smallest suggested number of spans: with fewer, random ones miss too many entities.
+const FEWEST_SPANS: usize = 30;
+
+/// Largest suggested number of spans, the default: the time grows with it.
+const MOST_SPANS: usize = 60;
 
 impl Head for DiffusionNer {
     type Config = Config;
@@ -115,7 +122,58 @@ impl Head for DiffusionNer {
         decode::diagnose(self, candidates)
     }
 
+    /// The number of noisy spans: twice the entities of nearly all sentences, and no fewer than any sentence has.
+    fn suggest(corpus: &Stats) -> Vec<Suggestion> {
+        let (usual, most) = (
+            corpus.entities_covering(99.0),
+            corpus.entities_covering(100.0),
+        );
+        if most == 0 {
+            return Vec::new();
+        }
+        let spans = (2 * usual).max(most).clamp(FEWEST_SPANS, MOST_SPANS);
+        let beyond = if most > spans {
+            format!("; of more than {spans} entities in a sentence the others cannot be found")
+        } else {
+            String::new()
+        };
+        vec![Suggestion {
+            setting: "spans".into(),
+            value: spans.into(),
+            reason: format!(
+                "99 % of the sentences with entities have at most {usual}, the others up to {most}; more spans cost time\
+                 {beyond}."
+            ),
+        }]
+    }
+
     fn import(weights: &[u8]) -> Result<Imported> {
         import::import(weights)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn the_suggested_number_of_spans_suffices_for_every_sentence() {
+        let suggested = |counts: &[(usize, usize)]| {
+            let corpus = Stats {
+                entities_per_sentence: BTreeMap::from_iter(counts.iter().copied()),
+                ..Stats::default()
+            };
+            let mut suggested = DiffusionNer::suggest(&corpus);
+            suggested.pop().map(|one| (one.value, one.reason))
+        };
+        let value = |counts| suggested(counts).unwrap().0;
+        assert_eq!(value(&[(0, 50), (1, 100), (3, 10)]), 30);
+        assert_eq!(value(&[(2, 50), (21, 50)]), 42);
+        assert_eq!(value(&[(2, 999), (47, 1)]), 47);
+        assert_eq!(value(&[(20, 10), (90, 10)]), 60);
+        assert_eq!(suggested(&[(0, 10)]), None);
+        let reason = suggested(&[(2, 999), (90, 1)]).unwrap().1;
+        assert!(reason.contains("of more than 60 entities"), "{reason}");
     }
 }

@@ -48,7 +48,8 @@ pub use {
 
 use burn::tensor::Device;
 
-use super::{Head, Imported, Losses, Overlaps};
+use super::{Head, Imported, Losses, Overlaps, Suggestion};
+use crate::data::stats::Stats;
 use crate::encoder::WordStates;
 use crate::error::Result;
 use crate::text::{Labels, Mention, Sentence};
@@ -94,7 +95,46 @@ impl Head for LocateLabel {
         decode::mentions(self, config, proposals)
     }
 
+    /// Lengths of the seeds, so that nearly every entity has a seed close enough for a positive example.
+    fn suggest(corpus: &Stats) -> Vec<Suggestion> {
+        let limit = corpus.length_covering(99.0);
+        let suggestion = limit.map(|(words, percent)| Suggestion {
+            setting: "windows".into(),
+            value: seeds::windows_up_to(words).into(),
+            reason: format!(
+                "Seed spans have these lengths: {percent:.2} % of the entities have at most {words} words, and the \
+                 boundaries of a seed are moved to those of an entity of similar length."
+            ),
+        });
+        suggestion.into_iter().collect()
+    }
+
     fn import(weights: &[u8]) -> Result<Imported> {
         import::import(weights)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn the_suggested_seeds_follow_the_lengths_of_entities() {
+        let windows = |lengths: &[(usize, usize)]| {
+            let corpus = Stats {
+                entities: lengths.iter().map(|(_, count)| count).sum(),
+                lengths: BTreeMap::from_iter(lengths.iter().copied()),
+                ..Stats::default()
+            };
+            let suggested = LocateLabel::suggest(&corpus);
+            assert_eq!(suggested[0].setting, "windows");
+            suggested[0].value.to_string()
+        };
+        assert_eq!(windows(&[(1, 90), (2, 10)]), "[1,2]");
+        assert_eq!(windows(&[(1, 1)]), "[1,2]");
+        assert_eq!(windows(&[(1, 995), (4, 5)]), "[1,2]");
+        assert_eq!(windows(&[(1, 50), (10, 50)]), "[1,2,3,4,5,6,7,9,11]");
+        assert!(LocateLabel::suggest(&Stats::default()).is_empty());
     }
 }

@@ -36,6 +36,20 @@ fn seeds(windows: &[usize], cut: bool, length: usize) -> Vec<Span> {
     all
 }
 
+/// Lengths of seeds for entities of up to `longest` words: every length up to 7 and, as in the paper, every second one from
+/// there on; beyond 15 in steps of a quarter. So an entity's length is at least 0.8 of a seed's.
+pub fn windows_up_to(longest: usize) -> Vec<usize> {
+    let mut windows = vec![1, 2];
+    while let Some(last) = windows.last().copied().filter(|last| *last < longest) {
+        windows.push(match last {
+            ..7 => last + 1,
+            7..15 => last + 2,
+            _ => last + last / 4,
+        });
+    }
+    windows
+}
+
 /// Intersection over union of two spans, in words. The union of overlapping spans is their hull.
 pub fn iou(one: Span, other: Span) -> f64 {
     let shared = one.end.min(other.end) as f64 - one.start.max(other.start) as f64;
@@ -62,6 +76,22 @@ mod tests {
             }
         }
         all
+    }
+
+    #[test]
+    fn every_length_is_close_to_a_window() {
+        assert_eq!(windows_up_to(0), [1, 2]);
+        assert_eq!(windows_up_to(5), [1, 2, 3, 4, 5]);
+        assert_eq!(windows_up_to(16), [1, 2, 3, 4, 5, 6, 7, 9, 11, 13, 15, 18]);
+        let windows = windows_up_to(200);
+        for length in 1..=200 {
+            let close = windows.iter().map(|window| {
+                let (short, long) = (length.min(*window), length.max(*window));
+                short as f64 / long as f64
+            });
+            let best = close.fold(0.0, f64::max);
+            assert!(best >= 0.8, "{length}: {best}");
+        }
     }
 
     #[test]

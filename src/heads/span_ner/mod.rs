@@ -77,20 +77,35 @@ impl Head for SpanNer {
 
     /// The shortest limit on the length of spans that covers nearly all entities.
     fn suggest(corpus: &Stats) -> Vec<Suggestion> {
-        let mut covered = 0;
-        for (words, count) in &corpus.lengths {
-            covered += count;
-            let percent = 100.0 * covered as f64 / corpus.entities.max(1) as f64;
-            if percent >= 99.0 || *words == corpus.longest_entity() {
-                return vec![Suggestion {
-                    setting: "longest".into(),
-                    value: (*words).into(),
-                    reason: format!(
-                        "Longer entities cannot be found: this limit covers {percent:.2} % of them."
-                    ),
-                }];
-            }
-        }
-        Vec::new()
+        let limit = corpus.length_covering(99.0);
+        let suggestion = limit.map(|(words, percent)| Suggestion {
+            setting: "longest".into(),
+            value: words.into(),
+            reason: format!(
+                "Longer entities cannot be found: this limit covers {percent:.2} % of them."
+            ),
+        });
+        suggestion.into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn the_suggested_limit_covers_nearly_all_entities() {
+        let corpus = Stats {
+            entities: 1000,
+            lengths: BTreeMap::from([(1, 800), (4, 192), (30, 8)]),
+            ..Stats::default()
+        };
+        let suggested = SpanNer::suggest(&corpus);
+        assert_eq!(suggested.len(), 1);
+        assert_eq!(suggested[0].setting, "longest");
+        assert_eq!(suggested[0].value, 4);
+        assert!(suggested[0].reason.contains("99.20 %"));
+        assert!(SpanNer::suggest(&Stats::default()).is_empty());
     }
 }
