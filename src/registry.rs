@@ -379,8 +379,8 @@ mod tests {
         let found = find("bl_ner").unwrap().defaults(&stats, encoder);
         let longest = |one: &&Suggestion| one.setting == "span.longest";
         assert_eq!(found.head.iter().find(longest).unwrap().value, 3);
-        let rate = |one: &&Suggestion| one.setting == "head_learning_rate";
-        assert!(found.train.iter().find(rate).is_some());
+        let is_rate = |one: &Suggestion| one.setting == "head_learning_rate";
+        assert!(found.train.iter().any(is_rate));
     }
 
     #[test]

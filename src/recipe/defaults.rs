@@ -503,8 +503,7 @@ mod tests {
             "[data]\ncorpus = \"quickstart\"\n[head]\nname = \"seq_ner+bopn\"\n[train]\nseed = 7\n";
         let mut recipe = Recipe::parse(text, "r.toml", &[]).unwrap();
         let rows = parse(SMALL).unwrap();
-        let names = ["seq_ner+bopn", "a+b"];
-        let defaults = combine(&rows, &names, &corpus(1000, 70.0), BASE);
+        let defaults = combine(&rows, &["a+b"], &corpus(1000, 70.0), BASE);
         defaults.apply(&mut recipe).unwrap();
         let train = &recipe.train;
         assert_eq!((train.seed, train.epochs, train.batch), (7, 10, 5));
