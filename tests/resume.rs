@@ -57,8 +57,9 @@ fn start(recipe: &Path, out: &Path, resume: bool) -> Child {
     command.spawn().unwrap()
 }
 
-fn weights(out: &Path) -> String {
-    sha256(&out.join("model.safetensors")).unwrap()
+/// Hashes of the weights and of the configuration, which has the chosen decoding settings and the calibration.
+fn weights(out: &Path) -> [String; 2] {
+    ["model.safetensors", "config.json"].map(|name| sha256(&out.join(name)).unwrap())
 }
 
 #[test]
@@ -66,16 +67,26 @@ fn ten_kills_do_not_change_the_weights() {
     assert_kills_change_nothing(RECIPE, 10);
 }
 
-/// Random negatives, two heads, word dropout and patience are restored too.
+/// Random negatives, two heads, word dropout and patience are restored too. The span model starts with a bias under which it
+/// finds little, so that another one is chosen on dev.
 #[test]
 fn kills_do_not_change_the_weights_of_a_bundle() {
     let bundle = RECIPE.replace(
         "name = \"seq_ner\"\ndecoder = \"crf\"\n",
-        "name = \"bl_ner\"\n[head.seq]\nword_dropout = 0.1\n[head.span]\nlongest = 6\nnegatives = 5\n",
+        "name = \"bl_ner\"\n[head.seq]\nword_dropout = 0.1\n[head.span]\nlongest = 6\nnegatives = 5\nnone_bias = 3.0\n",
     );
     assert_ne!(bundle, RECIPE);
     let bundle = bundle.replace("epochs = 5", "epochs = 5\npatience = 2");
-    assert_kills_change_nothing(&bundle, 4);
+    let folder = assert_kills_change_nothing(&bundle, 4);
+    let [whole, broken] = ["whole", "broken"].map(|name| metrics(&folder.path().join(name)));
+    assert_eq!(whole["tuning"]["changes"][0]["setting"], "span.none_bias");
+    assert_eq!(whole["tuning"], broken["tuning"]);
+    assert_eq!(whole["calibration"], broken["calibration"]);
+}
+
+fn metrics(out: &Path) -> serde_json::Value {
+    let text = std::fs::read_to_string(out.join("metrics.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
 }
 
 /// Averaged weights and the learning rates of layers are restored too. Without dev sentences, for which nine sentences are
@@ -91,11 +102,7 @@ fn kills_do_not_change_averaged_weights() {
         .replace("epochs = 5", "epochs = 40");
     let folder = assert_kills_change_nothing(&averaged, 4);
     let [whole, broken] = ["whole", "broken"].map(|name| folder.path().join(name));
-    let average = |out: &Path| {
-        let text = std::fs::read_to_string(out.join("metrics.json")).unwrap();
-        let metrics: serde_json::Value = serde_json::from_str(&text).unwrap();
-        metrics["average"].clone()
-    };
+    let average = |out: &Path| metrics(out)["average"].clone();
     assert_eq!(average(&whole)["epochs"], serde_json::json!([38, 39, 40]));
     assert_eq!(average(&whole)["chosen"], "average");
     assert_eq!(average(&whole), average(&broken));
