@@ -48,6 +48,28 @@ pub enum Expansion {
     Repeat,
     /// Random spans.
     Random,
+    /// Short spans that cover the sentence evenly.
+    Spread,
+}
+
+/// The spans that prediction starts from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Start {
+    /// Pure noise.
+    Noise,
+    /// Short spans that cover the sentence evenly, taken as half-way denoised.
+    Spread,
+}
+
+/// Which gold entity a prediction is trained towards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Matching {
+    /// The one of the assignment with the highest sum of probabilities.
+    Assignment,
+    /// The one that the noisy span overlaps most, if there is one.
+    Overlap,
 }
 
 /// Which words represent a noisy span.
@@ -108,8 +130,10 @@ pub struct Config {
     pub coordinates: Coordinates,
     /// Whether word indices are divided by the number of words (words) or partly by one less (mixed).
     pub rescaling: Rescaling,
-    /// Whether the list of noisy spans is filled up to K with random spans or by repeating the entities.
+    /// How the list of noisy spans is filled up to K: with random spans, by repeating the entities, or evenly (spread).
     pub expansion: Expansion,
+    /// Whether prediction starts from noise, as in the paper, or from short spans that cover the sentence (spread).
+    pub start: Start,
     /// Repeat the gold entities up to K before matching; otherwise spans without an entity learn the class none.
     pub repeat_gold: bool,
     /// Number of BiLSTM layers.
@@ -130,6 +154,8 @@ pub struct Config {
     pub dropout: f64,
     /// The distribution that new linear layers are drawn from (the paper does not say).
     pub initial: InitialWeights,
+    /// Whether a span learns the entity assigned to its prediction, as in the paper, or the one it overlaps most (overlap).
+    pub matching: Matching,
     /// Weight of the boundary probabilities in the matching.
     pub match_boundaries: f64,
     /// Weight of the type probability in the matching.
@@ -185,6 +211,7 @@ impl Settings for Config {
                 Preset::Released => Rescaling::Mixed,
             },
             expansion: Expansion::Random,
+            start: Start::Noise,
             repeat_gold: released,
             lstm_layers: 2,
             features: match preset {
@@ -201,6 +228,7 @@ impl Settings for Config {
                 Preset::Paper => InitialWeights::Uniform,
                 Preset::Released => InitialWeights::Normal,
             },
+            matching: Matching::Assignment,
             match_boundaries: 1.0,
             match_types: 1.0,
             loss_boundaries: 1.0,

@@ -3,8 +3,8 @@
 use burn::tensor::activation::{log_softmax, relu};
 use burn::tensor::{Int, Tensor, TensorData};
 
-use super::config::{Config, Reduction};
-use super::matching::{Match, matching};
+use super::config::{Config, Matching, Reduction};
+use super::matching::{Match, by_overlap, matching};
 use super::network::{Denoised, DiffusionNer};
 use super::process::Pair;
 use super::sample::most_probable;
@@ -18,7 +18,10 @@ pub fn loss(head: &DiffusionNer, states: &WordStates, gold: &Gold) -> Losses {
     let spans: Vec<&[Pair]> = gold.0.iter().map(|target| &target.spans[..]).collect();
     let timesteps: Vec<usize> = gold.0.iter().map(|target| target.timestep).collect();
     let denoised = head.denoise(&encoded, &spans, &timesteps);
-    let matches = matching(&head.config, &denoised, gold);
+    let matches = match head.config.matching {
+        Matching::Assignment => matching(&head.config, &denoised, gold),
+        Matching::Overlap => by_overlap(head.geometry, gold, &states.lengths),
+    };
     let mut losses = loss_of_matches(&head.config, &denoised, gold, &matches);
     if let Some(rescorer) = &head.rescorer {
         let predicted = most_probable(&denoised);

@@ -6,6 +6,7 @@ use rayon::prelude::*;
 
 use super::config::Config;
 use super::network::Denoised;
+use super::process::SpanGeometry;
 use super::target::{Gold, GoldEntity};
 use crate::nn::assignment::assign;
 use crate::nn::host::floats;
@@ -41,6 +42,38 @@ pub fn matching(config: &Config, denoised: &Denoised, gold: &Gold) -> Vec<Match>
         .collect()
 }
 
+/// Each noisy span with the entity that it overlaps most, by the intersection over the union of their words; of equal ones
+/// the first. Spans that overlap none have no match.
+pub fn by_overlap(geometry: SpanGeometry, gold: &Gold, lengths: &[usize]) -> Vec<Match> {
+    (gold.0.iter().zip(lengths))
+        .map(|(target, length)| {
+            (target.spans.iter().enumerate())
+                .filter_map(|(index, span)| {
+                    let words = geometry.words(*span, *length);
+                    Some((index, best_overlap(words, &target.entities)?))
+                })
+                .collect()
+        })
+        .collect()
+}
+
+/// The index of the entity that a span overlaps most.
+fn best_overlap([left, right]: [usize; 2], entities: &[GoldEntity]) -> Option<usize> {
+    let mut best = None;
+    for (index, entity) in entities.iter().enumerate() {
+        let (first, last) = (left.max(entity.left), right.min(entity.right));
+        if first > last {
+            continue;
+        }
+        let shared = (last - first + 1) as f64;
+        let union = (right.max(entity.right) - left.min(entity.left) + 1) as f64;
+        if best.is_none_or(|(_, highest)| shared / union > highest) {
+            best = Some((index, shared / union));
+        }
+    }
+    best.map(|(index, _)| index)
+}
+
 /// The negative weighted sum of the probabilities of the entity's boundaries and class. `row` has the probabilities of
 /// one prediction: of each word as the first, of each word as the last, and of each class.
 fn cost(config: &Config, row: &[f32], words: usize, entity: &GoldEntity) -> f64 {
@@ -55,5 +88,24 @@ fn without_graph(tensor: &Tensor<3>) -> Tensor<3> {
         tensor.clone().inner()
     } else {
         tensor.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_is_matched_with_the_entity_it_overlaps_most() {
+        let entity = |left, right| GoldEntity {
+            left,
+            right,
+            class: 1,
+        };
+        let entities = [entity(0, 4), entity(1, 2), entity(7, 8)];
+        assert_eq!(best_overlap([1, 1], &entities), Some(1));
+        assert_eq!(best_overlap([3, 4], &entities), Some(0));
+        assert_eq!(best_overlap([4, 9], &entities), Some(2));
+        assert_eq!(best_overlap([5, 6], &entities), None);
     }
 }

@@ -32,7 +32,8 @@ mod span_encoder;
 mod target;
 
 pub use config::{
-    Config, Coordinates, Expansion, InitialWeights, Reduction, Rescaling, SpanFeatures, Variance,
+    Config, Coordinates, Expansion, InitialWeights, Matching, Reduction, Rescaling, SpanFeatures,
+    Start, Variance,
 };
 pub use decode::SpanCandidate;
 pub use network::DiffusionNer;

@@ -85,6 +85,27 @@ fn each(value: impl Fn(usize) -> f64) -> Pair {
     [value(0), value(1)]
 }
 
+/// `count` spans that cover a sentence evenly, as first and last word: all of one word, then of two, three, ... words; of a
+/// length whose spans are too many, every so many. Repeated from the start if there are fewer spans than wanted.
+pub fn spread(words: usize, count: usize) -> Vec<[usize; 2]> {
+    let mut spans = Vec::with_capacity(count);
+    for length in 1..=words {
+        let starts = words - length + 1;
+        let wanted = starts.min(count - spans.len());
+        spans.extend((0..wanted).map(|index| {
+            let start = index * starts / wanted;
+            [start, start + length - 1]
+        }));
+        if spans.len() == count {
+            return spans;
+        }
+    }
+    if spans.is_empty() {
+        return vec![[0, 0]; count];
+    }
+    spans.into_iter().cycle().take(count).collect()
+}
+
 /// Converts spans of words to signals and back.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SpanGeometry {
@@ -209,6 +230,16 @@ impl Noise {
 mod tests {
     use super::*;
     use crate::heads::settings::{Preset, Settings};
+
+    #[test]
+    fn spread_spans_cover_the_sentence() {
+        assert_eq!(spread(3, 5), [[0, 0], [1, 1], [2, 2], [0, 1], [1, 2]]);
+        assert_eq!(spread(4, 2), [[0, 0], [2, 2]]);
+        let repeated = [[0, 0], [1, 1], [0, 1], [0, 0]];
+        assert_eq!(spread(2, 4), repeated);
+        assert_eq!(spread(0, 2), [[0, 0], [0, 0]]);
+        assert_eq!(spread(9, 20).len(), 20);
+    }
 
     #[test]
     fn steps_end_before_the_first_timestep() {

@@ -2,8 +2,9 @@
 
 use burn::tensor::Tensor;
 
+use super::config::Start;
 use super::network::{Denoised, DiffusionNer, EncodedWords};
-use super::process::{Noise, Pair};
+use super::process::{Noise, Pair, spread};
 use crate::nn::host::integers;
 
 /// A source of normally distributed values: for a sentence of the batch, one pair per span.
@@ -55,9 +56,21 @@ pub fn sample(
             .map(|sentence| source.draw(sentence, config.spans))
             .collect()
     };
-    let mut now = draw();
+    let (mut now, half) = match config.start {
+        Start::Noise => (draw(), 1),
+        Start::Spread => {
+            let signals = |length: &usize| {
+                let spans = spread(*length, config.spans).into_iter();
+                let signal =
+                    |[left, right]: [usize; 2]| head.geometry.of_prediction(*length, left, right);
+                spans.map(signal).collect()
+            };
+            (encoded.lengths.iter().map(signals).collect(), 2)
+        }
+    };
     let mut signals = Vec::with_capacity(config.steps);
     for (time, next) in head.schedule.timesteps(config.steps) {
+        let (time, next) = (time / half, next.map(|next| next / half));
         let fractions: Vec<Vec<Pair>> = now
             .iter()
             .map(|spans| spans.iter().map(|s| head.geometry.fractions(*s)).collect())

@@ -1,7 +1,7 @@
 //! From gold entities to noisy spans and the entities that their predictions are matched with.
 
-use super::config::{Config, Expansion};
-use super::process::{Noise, NoiseSchedule, Pair, SpanGeometry};
+use super::config::{Config, Expansion, Start};
+use super::process::{Noise, NoiseSchedule, Pair, SpanGeometry, spread};
 use crate::text::{Labels, Sentence};
 
 /// A gold entity: its first and its last word, and its class.
@@ -37,7 +37,11 @@ impl Gold {
         let mut noise = Noise::new(seed);
         let target = |sentence: &&Sentence| {
             let entities = entities(config, labels, sentence);
-            let timestep = noise.below(config.timesteps);
+            let timestep = noise.below(match config.start {
+                Start::Noise => config.timesteps,
+                // Prediction starts half-way.
+                Start::Spread => (config.timesteps / 2).max(1),
+            });
             let signals = signals(config, sentence.len(), &entities, || noise.pair());
             let noises = noise.pairs(signals.len());
             SentenceTarget {
@@ -91,10 +95,18 @@ pub fn signals(
         signals.push(geometry.signal([0.0, 1.0]));
     }
     let own = signals.len();
+    let spread = match config.expansion {
+        Expansion::Spread => spread(words, config.spans - own),
+        Expansion::Repeat | Expansion::Random => Vec::new(),
+    };
     while signals.len() < config.spans {
         signals.push(match config.expansion {
             Expansion::Repeat => signals[signals.len() % own],
             Expansion::Random => geometry.signal(geometry.random(random())),
+            Expansion::Spread => {
+                let [left, right] = spread[signals.len() - own];
+                geometry.of_entity(words.max(1), left, right)
+            }
         });
     }
     signals
@@ -168,7 +180,7 @@ mod tests {
         let empty = Sentence::default();
         let plain = Sentence::from_words(["a"]);
         for preset in [Preset::Paper, Preset::Released] {
-            for expansion in [Expansion::Repeat, Expansion::Random] {
+            for expansion in [Expansion::Repeat, Expansion::Random, Expansion::Spread] {
                 for spans in [1, 7] {
                     let config = Config {
                         expansion,
