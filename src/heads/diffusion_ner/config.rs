@@ -58,7 +58,7 @@ pub enum Expansion {
 pub enum Start {
     /// Pure noise.
     Noise,
-    /// Short spans that cover the sentence evenly, taken as half-way denoised.
+    /// Short spans that cover the sentence evenly, taken as nearly denoised.
     Spread,
 }
 
@@ -170,6 +170,8 @@ pub struct Config {
     pub none_weight: f64,
     /// Weigh all spans of class none together as much as all others; `none_weight` is then ignored.
     pub balance_none: bool,
+    /// Words near the boundaries of the noisy span are more probable boundaries at first (not in the paper).
+    pub locality: bool,
     /// Take the type from the words between the predicted boundaries; otherwise from the noisy span, as in the paper.
     pub rescore: bool,
     /// φ: a mention needs a sum of its three probabilities (left, right and type) above this.
@@ -239,6 +241,7 @@ impl Settings for Config {
             },
             none_weight: 1.0,
             balance_none: released,
+            locality: false,
             rescore: false,
             threshold: 2.5,
             none_bias: 0.0,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use burn::module::{Initializer, Module};
+use burn::module::{Initializer, Module, Param};
 use burn::nn::{Dropout, DropoutConfig, Linear};
 use burn::tensor::{Device, Tensor, TensorData};
 
@@ -14,8 +14,11 @@ use crate::encoder::WordStates;
 use crate::nn::attention::{KeysValues, zero_bias};
 use crate::nn::bilstm::BiLstm;
 use crate::nn::mask::attention_bias;
-use crate::nn::rows::index_tensor;
+use crate::nn::rows::{index_tensor, select_rows};
 use crate::text::Labels;
+
+/// Words that are further from a boundary than this all have the same score.
+const FAR: isize = 8;
 
 /// The denoising network: a BiLSTM over word states, a span encoder, two boundary pointers and a type classifier.
 #[derive(Module, Debug)]
@@ -36,6 +39,8 @@ pub struct DiffusionNer {
     pub right: Pointer,
     /// Classifies spans; class 0 is none.
     pub classifier: TwoLayers,
+    /// Score of a word as a boundary by its distance from that of the noisy span: [2, distances].
+    pub near: Option<Param<Tensor<2>>>,
     /// Classifies the spans between predicted boundaries.
     pub rescorer: Option<Rescorer>,
     dropout: Dropout,
@@ -126,6 +131,7 @@ impl DiffusionNer {
             left: Pointer::new(width, &weights, device),
             right: Pointer::new(width, &weights, device),
             classifier: TwoLayers::new(width, labels.len() + 1, &weights, device),
+            near: config.locality.then(|| initial_near(device)),
             rescorer: (config.rescore)
                 .then(|| Rescorer::new(width, labels.len() + 1, config.dropout, device)),
             dropout: DropoutConfig::new(config.dropout).init(),
@@ -248,7 +254,34 @@ impl DiffusionNer {
     ) -> Denoised {
         let features = self.span_features(encoded, spans);
         let time = self.time_vectors(timesteps).unsqueeze_dim::<3>(1);
-        self.predict(encoded, self.attend(encoded, features) + time)
+        let mut denoised = self.predict(encoded, self.attend(encoded, features) + time);
+        if let Some(near) = &self.near {
+            denoised.left = denoised.left + self.near_scores(near, encoded, spans, 0);
+            denoised.right = denoised.right + self.near_scores(near, encoded, spans, 1);
+        }
+        denoised
+    }
+
+    /// Scores of words by their distance from the first (0) or last (1) word of noisy spans: [batch, spans, words].
+    fn near_scores(
+        &self,
+        near: &Param<Tensor<2>>,
+        encoded: &EncodedWords,
+        spans: &[&[Pair]],
+        side: usize,
+    ) -> Tensor<3> {
+        let [batch, words, _] = encoded.words.dims();
+        let count = spans.first().map_or(0, |spans| spans.len());
+        let mut rows = Vec::with_capacity(batch * count * words);
+        for (spans, length) in spans.iter().zip(&encoded.lengths) {
+            for span in *spans {
+                let boundary = self.geometry.words(*span, *length)[side] as isize;
+                let distance = |word: usize| (word as isize - boundary).clamp(-FAR, FAR);
+                rows.extend((0..words).map(|word| (distance(word) + FAR) as usize));
+            }
+        }
+        let table = near.val().narrow(0, side, 1).transpose(); // [distances, 1]
+        select_rows(table, rows).reshape([batch, count, words])
     }
 
     /// Boundaries and types from the output of the span encoder.
@@ -267,6 +300,15 @@ impl DiffusionNer {
             types: self.classifier.forward(spans),
         }
     }
+}
+
+/// The score falls by 1 with every word between a word and the boundary of the noisy span.
+fn initial_near(device: &Device) -> Param<Tensor<2>> {
+    let row: Vec<f32> = (-FAR..=FAR)
+        .map(|distance| -(distance.abs() as f32))
+        .collect();
+    let values = [row.clone(), row].concat();
+    Param::from_data(TensorData::new(values, [2, 2 * FAR as usize + 1]), device)
 }
 
 /// Sinusoidal position embeddings, sines first: [positions, width].

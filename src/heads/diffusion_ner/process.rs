@@ -85,6 +85,10 @@ fn each(value: impl Fn(usize) -> f64) -> Pair {
     [value(0), value(1)]
 }
 
+/// Prediction from spread spans starts at the last of so many equal parts of the timesteps: there noise moves a boundary by
+/// a few words only.
+pub const SPREAD_PART: usize = 10;
+
 /// `count` spans that cover a sentence evenly, as first and last word: all of one word, then of two, three, ... words; of a
 /// length whose spans are too many, every so many. Repeated from the start if there are fewer spans than wanted.
 pub fn spread(words: usize, count: usize) -> Vec<[usize; 2]> {

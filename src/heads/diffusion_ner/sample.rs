@@ -4,7 +4,7 @@ use burn::tensor::Tensor;
 
 use super::config::Start;
 use super::network::{Denoised, DiffusionNer, EncodedWords};
-use super::process::{Noise, Pair, spread};
+use super::process::{Noise, Pair, SPREAD_PART, spread};
 use crate::nn::host::integers;
 
 /// A source of normally distributed values: for a sentence of the batch, one pair per span.
@@ -56,7 +56,7 @@ pub fn sample(
             .map(|sentence| source.draw(sentence, config.spans))
             .collect()
     };
-    let (mut now, half) = match config.start {
+    let (mut now, part) = match config.start {
         Start::Noise => (draw(), 1),
         Start::Spread => {
             let signals = |length: &usize| {
@@ -65,12 +65,12 @@ pub fn sample(
                     |[left, right]: [usize; 2]| head.geometry.of_prediction(*length, left, right);
                 spans.map(signal).collect()
             };
-            (encoded.lengths.iter().map(signals).collect(), 2)
+            (encoded.lengths.iter().map(signals).collect(), SPREAD_PART)
         }
     };
     let mut signals = Vec::with_capacity(config.steps);
     for (time, next) in head.schedule.timesteps(config.steps) {
-        let (time, next) = (time / half, next.map(|next| next / half));
+        let (time, next) = (time / part, next.map(|next| next / part));
         let fractions: Vec<Vec<Pair>> = now
             .iter()
             .map(|spans| spans.iter().map(|s| head.geometry.fractions(*s)).collect())

@@ -1,7 +1,7 @@
 //! From gold entities to noisy spans and the entities that their predictions are matched with.
 
 use super::config::{Config, Expansion, Start};
-use super::process::{Noise, NoiseSchedule, Pair, SpanGeometry, spread};
+use super::process::{Noise, NoiseSchedule, Pair, SPREAD_PART, SpanGeometry, spread};
 use crate::text::{Labels, Sentence};
 
 /// A gold entity: its first and its last word, and its class.
@@ -39,8 +39,7 @@ impl Gold {
             let entities = entities(config, labels, sentence);
             let timestep = noise.below(match config.start {
                 Start::Noise => config.timesteps,
-                // Prediction starts half-way.
-                Start::Spread => (config.timesteps / 2).max(1),
+                Start::Spread => (config.timesteps / SPREAD_PART).max(1),
             });
             let signals = signals(config, sentence.len(), &entities, || noise.pair());
             let noises = noise.pairs(signals.len());
