@@ -1,5 +1,5 @@
-//! Experiments of several runs: [`compare`] finds the best head for a corpus, [`folds`] cross-validates a recipe, and
-//! [`learning_curve`] measures how F1 grows with the amount of data.
+//! Experiments of several runs: [`compare()`] finds the best head for a corpus, [`cross_validate`] cross-validates a recipe, and
+//! [`learning_curve()`] measures how F1 grows with the amount of data.
 //!
 //! Every run is an ordinary run with a folder of its own, so an experiment can be stopped and resumed at any moment.
 
