@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::config::{Config, Crossing, Duplicates, SoftNms};
 use super::seeds::iou;
+use crate::heads::overlaps::crosses;
 use crate::text::Span;
 
 /// A classified proposal.
@@ -79,11 +80,8 @@ fn multiply(proposals: Vec<Proposal>) -> Vec<Proposal> {
 
 /// The proposals that cross no other.
 fn without_crossing(all: Vec<Proposal>) -> Vec<Proposal> {
-    let crosses = |one: &Span, other: &Span| {
-        one.overlaps(other) && !one.contains(other) && !other.contains(one)
-    };
     all.iter()
-        .filter(|one| !all.iter().any(|other| crosses(&one.span, &other.span)))
+        .filter(|one| !all.iter().any(|other| crosses(one.span, other.span)))
         .copied()
         .collect()
 }
