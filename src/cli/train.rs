@@ -108,8 +108,6 @@ impl Train {
         let (recipe, entry) = registry::resolve(recipe)?;
         let plain = self.plain || !std::io::stdout().is_terminal();
         let options = TrainOptions {
-            recipe,
-            out: out.to_path_buf(),
             resume,
             checkpoint_first: self.device.device.contains("remote:"),
             devices: self.device.devices()?,
@@ -121,6 +119,7 @@ impl Train {
             },
             command: self.command(sets),
             interrupter: interrupter.clone(),
+            ..TrainOptions::new(recipe, out)
         };
         Ok((entry.train)(&options)?)
     }

@@ -1,19 +1,25 @@
 //! Cross-validation: every training and dev sentence is tested once, by a model that has not seen it.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use super::{RunOptions, mean_and_deviation, percent, write_json};
 use crate::data::split::folds;
 use crate::data::{Format, TagScheme, write};
 use crate::error::{Error, Result};
-use crate::eval::{Report, predictions};
+use crate::eval::reliability::{ScoredMention, scored_mentions};
+use crate::eval::{Report, calibration, predictions};
+use crate::model::calibration::Calibration;
+use crate::recipe::set::Assignment;
 use crate::recipe::{Fold, Recipe};
 use crate::registry;
 use crate::table::Table;
 use crate::text::{Mention, Sentence};
+use crate::train::tune::Change;
 use crate::train::{Corpus, Finished};
 
 /// Folder of the final model, in the folder of the cross-validation.
@@ -49,6 +55,9 @@ pub struct CrossValidation {
     pub pooled_f1: f64,
     /// Epochs of the final model: the median of the best epochs.
     pub final_epochs: usize,
+    /// Decoding settings of the final model that differ from the recipe's: the median, or the commonest, of those chosen in
+    /// the folds.
+    pub final_settings: BTreeMap<String, Value>,
 }
 
 /// Trains and tests a recipe on every fold, writes the predictions of all folds, and trains a final model on everything.
@@ -74,30 +83,60 @@ pub fn cross_validate(
     let pooled = pooled_sentences(&recipe, runs)?;
     let fold_of = folds(&pooled, count, recipe.train.seed);
     let _lock = runs.enter()?;
-    let train = |fold: Fold, recipe: &Recipe, folder: &Path| -> Result<Finished> {
+    let train = |fold: Fold,
+                 recipe: &Recipe,
+                 folder: &Path,
+                 calibration: Option<Calibration>|
+     -> Result<Finished> {
         let mut recipe = recipe.clone();
         recipe.data.fold = Some(fold);
         let command = format!("{} --set data.fold={fold}", runs.command);
-        let options = runs.run(recipe, folder, command);
+        let mut options = runs.run(recipe, folder, command);
+        options.calibration = calibration;
         (entry.train)(&options).map_err(|problem| runs.explain(problem))
     };
-    let mut scores = Vec::new();
+    let (mut scores, mut scored, mut changes) = (Vec::new(), Vec::new(), Vec::new());
     let mut found: Vec<Vec<Mention>> = vec![Vec::new(); pooled.len()];
     for number in 1..=count {
         runs.check_interrupted()?;
         let folder = runs.out.join(format!("fold-{number}"));
         log(&format!("\nfold {number} of {count}: {}", folder.display()));
-        let finished = train(Fold::One { number, count }, &recipe, &folder)?;
+        let mut finished = train(Fold::One { number, count }, &recipe, &folder, None)?;
         let indices = (0..pooled.len()).filter(|index| fold_of[*index] + 1 == number);
         let indices: Vec<usize> = indices.collect();
         let sentences: Vec<Sentence> = indices.iter().map(|index| pooled[*index].clone()).collect();
+        // All folds get the same calibration further down.
+        finished.tagger.remove_calibration();
         let mentions = finished.tagger.tag(&sentences)?;
+        let nested = finished.tagger.nested();
+        scored.extend(
+            (scored_mentions(&sentences, &mentions, nested).into_iter()).map(|mention| {
+                ScoredMention {
+                    sentence: indices[mention.sentence],
+                    ..mention
+                }
+            }),
+        );
+        scores.push(score(number, sentences.len(), &finished));
+        changes.push(
+            finished
+                .tuning
+                .map_or_else(Vec::new, |tuning| tuning.changes),
+        );
         for (index, mentions) in indices.into_iter().zip(mentions) {
             found[index] = mentions;
         }
-        scores.push(score(number, sentences.len(), &finished));
     }
-    let result = CrossValidation::new(scores, pooled_f1(&pooled, &found));
+    scored.sort_by_key(|mention| mention.sentence);
+    let calibration = (recipe.train.calibrate)
+        .then(|| calibration::fit(&scored).calibration)
+        .flatten();
+    if let Some(calibration) = &calibration {
+        let sentences = found.iter_mut();
+        sentences.for_each(|mentions| calibration.apply_to(mentions));
+    }
+    let settings = common_settings(&changes);
+    let result = CrossValidation::new(scores, pooled_f1(&pooled, &found), settings);
     let out = &runs.out;
     write::to_file(
         &out.join("gold.jsonl"),
@@ -117,8 +156,45 @@ pub fn cross_validate(
     ));
     let mut last = recipe.clone();
     last.train.epochs = result.final_epochs;
-    train(Fold::All, &last, &folder)?;
+    for (key, value) in &result.final_settings {
+        log(&format!("head.{key} = {value}, from the folds"));
+        Assignment::parse(&format!("{key}={value}"))?.apply(&mut last.head)?;
+    }
+    train(Fold::All, &last, &folder, calibration)?;
     Ok(result)
+}
+
+/// The values of the settings that some fold changed: of numbers the median, of others the commonest value over the folds.
+fn common_settings(folds: &[Vec<Change>]) -> BTreeMap<String, Value> {
+    let changes = || folds.iter().flatten();
+    let names: BTreeSet<&str> = changes().map(|change| change.setting.as_str()).collect();
+    let mut common = BTreeMap::new();
+    for name in names {
+        let Some(trained) = changes().find(|change| change.setting == name) else {
+            continue;
+        };
+        let trained = &trained.trained;
+        let value_in = |fold: &Vec<Change>| {
+            let change = fold.iter().find(|change| change.setting == name);
+            change.map_or_else(|| trained.clone(), |change| change.chosen.clone())
+        };
+        let mut values: Vec<Value> = folds.iter().map(value_in).collect();
+        let value = if trained.is_number() {
+            let number = |value: &Value| value.as_f64().unwrap_or(0.0);
+            values.sort_by(|one, other| number(one).total_cmp(&number(other)));
+            values[(values.len() - 1) / 2].clone()
+        } else {
+            let count = |value: &Value| values.iter().filter(|other| *other == value).count();
+            // Of equally common values the one as trained, else the first.
+            let rank = |value: &&Value| (count(value), *value == trained);
+            let best = values.iter().rev().max_by_key(rank);
+            best.unwrap_or(trained).clone()
+        };
+        if value != *trained {
+            common.insert(name.to_string(), value);
+        }
+    }
+    common
 }
 
 /// Training and dev sentences in the order of the corpus.
@@ -162,7 +238,7 @@ fn pooled_f1(gold: &[Sentence], found: &[Vec<Mention>]) -> f64 {
 }
 
 impl CrossValidation {
-    fn new(folds: Vec<FoldScore>, pooled_f1: f64) -> Self {
+    fn new(folds: Vec<FoldScore>, pooled_f1: f64, final_settings: BTreeMap<String, Value>) -> Self {
         let scores: Vec<f64> = folds.iter().map(|fold| fold.f1).collect();
         let (mean_f1, deviation) = mean_and_deviation(&scores);
         let mut epochs: Vec<usize> = folds.iter().map(|fold| fold.best_epoch).collect();
@@ -178,6 +254,7 @@ impl CrossValidation {
             deviation,
             pooled_f1,
             final_epochs: (low + high).div_ceil(2).max(1),
+            final_settings,
         }
     }
 }
@@ -211,6 +288,7 @@ mod tests {
     use super::*;
     use crate::data::synthetic;
     use crate::train::TrainOptions;
+    use serde_json::json;
 
     fn fold(fold: usize, f1: f64, best_epoch: usize) -> FoldScore {
         FoldScore {
@@ -230,7 +308,7 @@ mod tests {
                 .iter()
                 .enumerate()
                 .map(|(index, epoch)| fold(index, 0.5, *epoch));
-            CrossValidation::new(folds.collect(), 0.5).final_epochs
+            CrossValidation::new(folds.collect(), 0.5, BTreeMap::new()).final_epochs
         };
         assert_eq!(epochs(&[9, 2, 4]), 4);
         assert_eq!(epochs(&[9, 2, 4, 7]), 6);
@@ -238,8 +316,42 @@ mod tests {
     }
 
     #[test]
+    fn the_final_model_has_the_settings_that_the_folds_agree_on() {
+        let change = |setting: &str, trained: Value, chosen: Value| Change {
+            setting: setting.to_string(),
+            trained,
+            chosen,
+        };
+        let folds = vec![
+            vec![
+                change("threshold", json!(0.5), json!(0.8)),
+                change("overlaps", json!("any"), json!("nested")),
+            ],
+            vec![
+                change("threshold", json!(0.5), json!(0.6)),
+                change("overlaps", json!("any"), json!("nested")),
+                change("one_type", json!(false), json!(true)),
+            ],
+            vec![change("none_bias", json!(0.0), json!(1.0))],
+        ];
+        let expected = [("overlaps", json!("nested")), ("threshold", json!(0.6))];
+        let found = common_settings(&folds);
+        assert_eq!(
+            found,
+            expected
+                .map(|(name, value)| (name.to_string(), value))
+                .into()
+        );
+        assert!(common_settings(&[]).is_empty());
+    }
+
+    #[test]
     fn the_table_ends_with_mean_and_deviation() {
-        let result = CrossValidation::new(vec![fold(1, 0.4, 2), fold(2, 0.6, 3)], 0.51);
+        let result = CrossValidation::new(
+            vec![fold(1, 0.4, 2), fold(2, 0.6, 3)],
+            0.51,
+            BTreeMap::new(),
+        );
         let expected = "\
 fold  sentences      P      R     F1  best epoch
 1            10  40.00  40.00  40.00           2

@@ -30,6 +30,7 @@ use crate::error::{Error, Result};
 use crate::eval::reliability::scored_mentions;
 use crate::eval::{self, Evaluation, Report};
 use crate::heads::Head;
+use crate::model::calibration::Calibration;
 use crate::model::recognizer::Recognizer;
 use crate::model::tagger::{ModelTagger, Tagger};
 use crate::model::{card, folder};
@@ -91,6 +92,8 @@ pub struct TrainOptions {
     pub command: String,
     /// Stops the run when asked.
     pub interrupter: Interrupter,
+    /// The calibration of the model's scores if there are no dev sentences to fit one to.
+    pub calibration: Option<Calibration>,
 }
 
 impl TrainOptions {
@@ -106,6 +109,7 @@ impl TrainOptions {
             output: ProgressOutput::Silent,
             command: String::new(),
             interrupter: Interrupter::new(),
+            calibration: None,
         }
     }
 }
@@ -330,7 +334,11 @@ impl<H: Head> PreparedRun<H> {
         let (test, test_as_trained) = score(&self.corpus.test)?.unzip();
         let calibrated = calibrate(&self.recipe.train, dev.as_ref(), test.as_ref());
         calibrated.print(options.output);
-        let tagger = tagger.with_calibration(calibrated.calibration.clone());
+        let calibration = match dev {
+            Some(_) => calibrated.calibration.clone(),
+            None => (options.calibration.clone()).filter(|_| self.recipe.train.calibrate),
+        };
+        let tagger = tagger.with_calibration(calibration.clone());
         let [dev, test] = [dev, test].map(|scored| scored.map(|scored| scored.report));
         let tuning = tuned.as_ref().map(|tuned| Tuning {
             changes: tuned.changes.clone(),
@@ -357,7 +365,7 @@ impl<H: Head> PreparedRun<H> {
             &folder::ModelFiles {
                 model: &model,
                 config: folder::ModelConfig {
-                    calibration: calibrated.calibration,
+                    calibration,
                     ..self.config(head)
                 },
                 tokenizer: &self.tokenizer,
