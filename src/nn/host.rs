@@ -42,6 +42,17 @@ pub fn argmax(row: &[f32]) -> usize {
     )
 }
 
+/// Turns the scores of a row into probabilities.
+pub fn softmax(row: &mut [f32]) {
+    let highest = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let mut sum = 0.0;
+    for score in row.iter_mut() {
+        *score = (*score - highest).exp();
+        sum += *score;
+    }
+    row.iter_mut().for_each(|score| *score /= sum);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,5 +62,14 @@ mod tests {
         assert_eq!(argmax(&[]), 0);
         assert_eq!(argmax(&[-1.0]), 0);
         assert_eq!(argmax(&[0.5, 2.0, -3.0, 2.0]), 1);
+    }
+
+    #[test]
+    fn softmax_gives_probabilities_without_overflow() {
+        let mut row = [1000.0, 1000.0 + 3f32.ln(), -1000.0];
+        softmax(&mut row);
+        assert!((row[0] - 0.25).abs() < 1e-4 && (row[1] - 0.75).abs() < 1e-4);
+        assert_eq!(row[2], 0.0);
+        softmax(&mut []);
     }
 }

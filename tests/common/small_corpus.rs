@@ -75,6 +75,17 @@ fn bopn_variants() -> Vec<Variant> {
                 "head.decode=rules",
             ],
         ),
+        bopn(
+            "joint",
+            "head",
+            &[
+                "head.type_input=false",
+                "head.direct=true",
+                "head.initial_out=0.99",
+                "head.out_weight=0.1",
+                "head.joint_types=true",
+            ],
+        ),
     ]
 }
 

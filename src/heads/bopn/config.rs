@@ -94,6 +94,9 @@ pub struct Config {
     pub initial_out: f64,
     /// Weight of the cells out of range in the loss; 1 in the paper.
     pub out_weight: f64,
+    /// Score the types of a span jointly, by one softmax over none and all types: a second loss, and the centres (not in the
+    /// paper).
+    pub joint_types: bool,
     /// Which spans near an entity get an offset label.
     pub labels: Labelling,
     /// Label the cells below the diagonal like their mirror images.
@@ -144,6 +147,7 @@ impl Settings for Config {
             direct: false,
             initial_out: 0.0,
             out_weight: 1.0,
+            joint_types: false,
             labels: match preset {
                 Preset::Paper => Labelling::Nearest,
                 Preset::Released => Labelling::Shared,

@@ -48,6 +48,9 @@ pub struct SentenceCells {
     length: usize,
     /// The cells, each with its most probable other label.
     cells: Vec<CellScore>,
+    /// With `joint_types`, the spans with the probabilities of their best type and of none. They take the place of the
+    /// cells that are centres.
+    spans: Option<Vec<CellScore>>,
 }
 
 /// A cell with the most probable of its labels other than "out of range".
@@ -61,7 +64,11 @@ struct CellScore {
 impl SentenceCells {
     /// The cells whose most probable label is not "out of range" after the bias on that label.
     fn labelled(&self, none_bias: f64) -> Vec<GridCell> {
-        (self.cells.iter())
+        let is_used =
+            |score: &&CellScore| self.spans.is_none() || score.cell.offset != Offset::Centre;
+        let cells = self.cells.iter().filter(is_used);
+        cells
+            .chain(self.spans.iter().flatten())
             .filter_map(|CellScore { cell, out }| {
                 let probability = none_bias::biased(cell.probability, *out, none_bias)?;
                 Some(GridCell {
@@ -147,16 +154,16 @@ pub fn grids(head: &Bopn, states: &WordStates) -> Vec<SentenceCells> {
         part.lengths
             .iter()
             .zip(logits.chunks(types * words * words * labels))
-            .map(|(length, scores)| SentenceCells {
-                length: *length,
-                cells: cells(
-                    &head.scheme,
-                    head.config.none_bias,
-                    scores,
-                    types,
-                    words,
-                    *length,
-                ),
+            .map(|(length, scores)| {
+                let bias = head.config.none_bias;
+                let cells = cells(&head.scheme, bias, scores, types, words, *length);
+                let spans = (head.config.joint_types)
+                    .then(|| joint_spans(&head.scheme, bias, scores, types, words, *length));
+                SentenceCells {
+                    length: *length,
+                    cells,
+                    spans,
+                }
             })
             .collect::<Vec<_>>()
     };
@@ -212,6 +219,45 @@ fn cells(
         }
     }
     cells
+}
+
+/// The spans of one sentence that some bias can make entities, each with its best type. `scores` are
+/// [types, words, words, labels]; the scores of types are compared as in [`Bopn::joint_scores`].
+fn joint_spans(
+    scheme: &OffsetScheme,
+    bias: f64,
+    scores: &[f32],
+    types: usize,
+    words: usize,
+    length: usize,
+) -> Vec<CellScore> {
+    let labels = scheme.len();
+    let centre = scheme.id(Offset::Centre).unwrap_or(0);
+    let mut spans = Vec::new();
+    let mut row = vec![0f32; 1 + types];
+    for start in 0..length {
+        for end in start..length {
+            for (label, score) in row[1..].iter_mut().enumerate() {
+                let at = ((label * words + start) * words + end) * labels;
+                *score = scores[at + centre] - scores[at];
+            }
+            host::softmax(&mut row);
+            let best = 1 + host::argmax(&row[1..]);
+            if none_bias::can_win(row[best], row[0], bias) {
+                spans.push(CellScore {
+                    cell: GridCell {
+                        label: best - 1,
+                        span: [start as i32, end as i32],
+                        offset: Offset::Centre,
+                        probability: row[best],
+                    },
+                    out: row[0],
+                });
+            }
+            row[0] = 0.0;
+        }
+    }
+    spans
 }
 
 /// Entities and their scores, in the order of their spans. The score of a centre is the probability of its own cell;
@@ -465,7 +511,7 @@ mod tests {
                 .iter()
                 .flat_map(|label| (0..list.len()).map(move |kind| if kind == *label as usize { 5.0 } else { 0.0 }))
                 .collect();
-            let cells = SentenceCells { length: 12, cells: cells(&scheme, 0.0, &scores, 2, 12, 12) };
+            let cells = SentenceCells { length: 12, cells: cells(&scheme, 0.0, &scores, 2, 12, 12), spans: None };
             let cells = cells.labelled(0.0);
             let mut decodings = vec![Decoding::Centre, Decoding::Rules];
             if config.labels == Labelling::Shared {

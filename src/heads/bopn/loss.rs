@@ -11,27 +11,65 @@ use crate::encoder::WordStates;
 use crate::heads::Losses;
 use crate::nn::mask::has_padding;
 
-/// Equation (7): the mean over all real cells of the batch, of every type and on both sides of the diagonal.
+/// Equation (7): the mean over all real cells of the batch, of every type and on both sides of the diagonal. With
+/// `joint_types`, also the mean over all spans of the cross-entropy of none and the types.
 pub fn loss(head: &Bopn, states: &WordStates, gold: &Gold) -> Losses {
     let types = head.labels.len();
-    let count: usize = (states.lengths.iter())
-        .map(|length| types * length * length)
-        .sum();
-    let plane = types * gold.words * gold.words;
+    let cells = |length: &usize| types * length * length;
+    let count: usize = states.lengths.iter().map(cells).sum();
+    let spans = |length: &usize| length * (length + 1) / 2;
+    let span_count: usize = states.lengths.iter().map(spans).sum();
+    let plane = gold.words * gold.words;
     let mut first = 0;
-    let mut sum: Option<Tensor<1>> = None;
+    let (mut offsets, mut joint) = (Vec::new(), Vec::new());
     for part in head.encode(states).parts() {
         let next = first + part.lengths.len();
-        let labels = &gold.labels[first * plane..next * plane];
-        let losses = over_cells(head.logits(&part), labels, &part.lengths, &head.config);
-        sum = Some(match sum {
-            Some(sum) => sum + losses,
-            None => losses,
-        });
+        let logits = head.logits(&part);
+        if let Some(classes) = &gold.classes {
+            let classes = &classes[first * plane..next * plane];
+            joint.push(over_spans(head, logits.clone(), classes, &part.lengths));
+        }
+        let labels = &gold.labels[first * types * plane..next * types * plane];
+        offsets.push(over_cells(logits, labels, &part.lengths, &head.config));
         first = next;
     }
-    let sum = sum.expect("a batch has a part");
-    Losses::single("offsets", sum / count.max(1) as f32)
+    let sum = |parts: Vec<Tensor<1>>| parts.into_iter().reduce(|sum, part| sum + part);
+    let offsets = sum(offsets).expect("a batch has a part") / count.max(1) as f32;
+    match sum(joint) {
+        None => Losses::single("offsets", offsets),
+        Some(joint) => {
+            let joint = joint / span_count.max(1) as f32;
+            Losses {
+                total: offsets.clone() + joint.clone(),
+                terms: vec![("offsets", offsets), ("types", joint)],
+            }
+        }
+    }
+}
+
+/// Cross-entropy of none and the types, summed over the spans. `gold` is [batch, words, words].
+fn over_spans(head: &Bopn, logits: Tensor<5>, gold: &[i32], lengths: &[usize]) -> Tensor<1> {
+    let [batch, _, _, words, _] = logits.dims();
+    let device = logits.device();
+    let mut weights = vec![0f32; gold.len()];
+    for (sentence, length) in lengths.iter().enumerate() {
+        for start in 0..*length {
+            let row = (sentence * words + start) * words;
+            for cell in row + start..row + length {
+                let is_none = gold[cell] == 0;
+                weights[cell] = if is_none {
+                    head.config.out_weight as f32
+                } else {
+                    1.0
+                };
+            }
+        }
+    }
+    let shape = [batch, 1, words * words];
+    let weights = Tensor::<3>::from_data(TensorData::new(weights, shape), &device);
+    let gold = Tensor::<1, Int>::from_ints(gold, &device).reshape(shape);
+    let log_probabilities = log_softmax(head.joint_scores(logits), 1);
+    (log_probabilities.gather(1, gold) * weights).sum().neg()
 }
 
 /// Cross-entropy, summed over real cells. `logits` are [batch, labels, types, words, words], `gold` is

@@ -7,7 +7,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use super::config::Config;
 use super::convolution::Convolutions;
 use super::direct::{DirectScores, EncoderStates};
-use super::target::OffsetScheme;
+use super::target::{Offset, OffsetScheme};
 use crate::encoder::WordStates;
 use crate::nn::biaffine::Biaffine;
 use crate::nn::bilstm::BiLstm;
@@ -20,6 +20,9 @@ pub(super) const DISTANCES: usize = 20;
 /// The number of grid cells that are scored at once without autodiff. The size of a grid grows with the square of the
 /// sentence length: without a limit a batch of long sentences would need gigabytes.
 const CELLS: usize = 1 << 16;
+
+/// The initial factor of the scores that are not computed directly from the encoder's states.
+const INITIAL_GAIN: f32 = 0.1;
 
 /// The boundary offset prediction network: scores of offset labels for every type and span.
 #[derive(Module, Debug)]
@@ -43,6 +46,8 @@ pub struct Bopn {
     pub convolutions: Option<Convolutions>,
     /// Scores directly from the encoder's states.
     pub direct: Option<DirectScores>,
+    /// With `direct`, a factor of all other scores of each label. It starts small: the other layers are random at first.
+    pub gain: Option<Param<Tensor<1>>>,
     /// The initial bias of the labels, learned from there.
     pub initial_bias: Option<Param<Tensor<1>>>,
     lstm_dropout: Dropout,
@@ -135,6 +140,10 @@ impl Bopn {
                 .then(|| Convolutions::new(config, scheme.len(), device)),
             direct: (config.direct)
                 .then(|| DirectScores::new(width, scheme.len() * labels.len(), device)),
+            gain: (config.direct).then(|| {
+                let gain = TensorData::new(vec![INITIAL_GAIN; scheme.len()], [scheme.len()]);
+                Param::from_data(gain, device)
+            }),
             initial_bias: (config.initial_out > 0.0).then(|| initial_bias(config, &scheme, device)),
             lstm_dropout: DropoutConfig::new(config.lstm_dropout).init(),
             config: config.clone(),
@@ -275,13 +284,30 @@ impl Bopn {
             let lengths = masked.then_some(encoded.lengths.as_slice());
             scores = convolutions.forward(scores, lengths);
         }
+        let by_label = |values: &Param<Tensor<1>>| -> Tensor<5> {
+            values.val().reshape([1, self.scheme.len(), 1, 1, 1])
+        };
+        if let Some(gain) = &self.gain {
+            scores = scores * by_label(gain);
+        }
         if let (Some(direct), Some(states)) = (&self.direct, &encoded.encoder) {
             scores = scores + direct.forward(states, &encoded.lengths, self.scheme.len());
         }
         match &self.initial_bias {
-            Some(bias) => scores + bias.val().reshape([1, self.scheme.len(), 1, 1, 1]),
+            Some(bias) => scores + by_label(bias),
             None => scores,
         }
+    }
+
+    /// Joint scores of none and the types of each span, from final scores: [batch, 1 + types, words²]. The score of a type
+    /// is that of its centre relative to "out of range", and the score of none is 0.
+    pub(super) fn joint_scores(&self, logits: Tensor<5>) -> Tensor<3> {
+        let [batch, _, types, words, _] = logits.dims();
+        let centre = self.scheme.id(Offset::Centre).unwrap_or(0);
+        let scores = logits.clone().narrow(1, centre, 1) - logits.narrow(1, 0, 1);
+        let scores = scores.reshape([batch, types, words * words]);
+        let none = Tensor::zeros([batch, 1, words * words], &scores.device());
+        Tensor::cat(vec![none, scores], 1)
     }
 }
 

@@ -129,6 +129,8 @@ pub struct Gold {
     pub labels: Vec<i32>,
     /// The number of words of the longest sentence, at least 1.
     pub words: usize,
+    /// With `joint_types`, the class of each span: [batch, words, words]; 0 is none, 1 + k is type k.
+    pub classes: Option<Vec<i32>>,
 }
 
 impl Gold {
@@ -159,8 +161,34 @@ impl Gold {
                 grid.fill(&scheme, config.labels, config.mirror, entities);
             }
         }
-        Self { labels: all, words }
+        let classes = (config.joint_types).then(|| {
+            let centre = scheme.id(Offset::Centre).unwrap_or(0) as i32;
+            span_classes(&all, centre, labels.len(), plane)
+        });
+        Self {
+            labels: all,
+            words,
+            classes,
+        }
     }
+}
+
+/// The class of each cell of [batch, words, words]: the first type of which it is a centre, or none.
+fn span_classes(labels: &[i32], centre: i32, types: usize, plane: usize) -> Vec<i32> {
+    let sentences = labels.chunks(types.max(1) * plane);
+    sentences
+        .flat_map(|grids| {
+            let mut classes = vec![0; plane];
+            for (label, grid) in grids.chunks(plane).enumerate().rev() {
+                for (class, found) in classes.iter_mut().zip(grid) {
+                    if *found == centre {
+                        *class = 1 + label as i32;
+                    }
+                }
+            }
+            classes
+        })
+        .collect()
 }
 
 /// The plane of one type in the grid of one sentence.
