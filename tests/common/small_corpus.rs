@@ -83,7 +83,7 @@ fn bopn_variants() -> Vec<Variant> {
                 "head.direct=true",
                 "head.initial_out=0.99",
                 "head.out_weight=0.1",
-                "head.joint_types=true",
+                "head.joint_weight=4",
             ],
         ),
     ]

@@ -94,9 +94,8 @@ pub struct Config {
     pub initial_out: f64,
     /// Weight of the cells out of range in the loss; 1 in the paper.
     pub out_weight: f64,
-    /// Score the types of a span jointly, by one softmax over none and all types: a second loss, and the centres (not in the
-    /// paper).
-    pub joint_types: bool,
+    /// Weight of a second loss, one softmax over none and all types of a span, which also gives the centres; 0 in the paper.
+    pub joint_weight: f64,
     /// Which spans near an entity get an offset label.
     pub labels: Labelling,
     /// Label the cells below the diagonal like their mirror images.
@@ -115,6 +114,13 @@ pub struct Config {
     /// Which mentions may overlap: as in the training data (auto), none (flat), nested ones (nested) or any.
     #[schemars(extend("inference" = true, "tune" = ["nested", "any"]))]
     pub overlaps: Overlaps,
+}
+
+impl Config {
+    /// Whether the types of a span are scored jointly.
+    pub(super) fn has_joint_types(&self) -> bool {
+        self.joint_weight > 0.0
+    }
 }
 
 impl Settings for Config {
@@ -147,7 +153,7 @@ impl Settings for Config {
             direct: false,
             initial_out: 0.0,
             out_weight: 1.0,
-            joint_types: false,
+            joint_weight: 0.0,
             labels: match preset {
                 Preset::Paper => Labelling::Nearest,
                 Preset::Released => Labelling::Shared,
@@ -179,6 +185,7 @@ impl Settings for Config {
         finite("none_bias", self.none_bias)?;
         below_one("initial_out", self.initial_out)?;
         not_negative("out_weight", self.out_weight)?;
+        not_negative("joint_weight", self.joint_weight)?;
         below_one("smoothing", self.smoothing)
     }
 

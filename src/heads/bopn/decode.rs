@@ -48,7 +48,7 @@ pub struct SentenceCells {
     length: usize,
     /// The cells, each with its most probable other label.
     cells: Vec<CellScore>,
-    /// With `joint_types`, the spans with the probabilities of their best type and of none. They take the place of the
+    /// With a `joint_weight`, the spans with the probabilities of their best type and of none. They take the place of the
     /// cells that are centres.
     spans: Option<Vec<CellScore>>,
 }
@@ -157,7 +157,7 @@ pub fn grids(head: &Bopn, states: &WordStates) -> Vec<SentenceCells> {
             .map(|(length, scores)| {
                 let bias = head.config.none_bias;
                 let cells = cells(&head.scheme, bias, scores, types, words, *length);
-                let spans = (head.config.joint_types)
+                let spans = (head.config.has_joint_types())
                     .then(|| joint_spans(&head.scheme, bias, scores, types, words, *length));
                 SentenceCells {
                     length: *length,

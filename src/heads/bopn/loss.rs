@@ -11,8 +11,8 @@ use crate::encoder::WordStates;
 use crate::heads::Losses;
 use crate::nn::mask::has_padding;
 
-/// Equation (7): the mean over all real cells of the batch, of every type and on both sides of the diagonal. With
-/// `joint_types`, also the mean over all spans of the cross-entropy of none and the types.
+/// Equation (7): the mean over all real cells of the batch, of every type and on both sides of the diagonal. With a
+/// `joint_weight`, also the mean over all spans of the cross-entropy of none and the types.
 pub fn loss(head: &Bopn, states: &WordStates, gold: &Gold) -> Losses {
     let types = head.labels.len();
     let cells = |length: &usize| types * length * length;
@@ -40,7 +40,7 @@ pub fn loss(head: &Bopn, states: &WordStates, gold: &Gold) -> Losses {
         Some(joint) => {
             let joint = joint / span_count.max(1) as f32;
             Losses {
-                total: offsets.clone() + joint.clone(),
+                total: offsets.clone() + joint.clone() * head.config.joint_weight,
                 terms: vec![("offsets", offsets), ("types", joint)],
             }
         }

@@ -129,7 +129,7 @@ pub struct Gold {
     pub labels: Vec<i32>,
     /// The number of words of the longest sentence, at least 1.
     pub words: usize,
-    /// With `joint_types`, the class of each span: [batch, words, words]; 0 is none, 1 + k is type k.
+    /// With a `joint_weight`, the class of each span: [batch, words, words]; 0 is none, 1 + k is type k.
     pub classes: Option<Vec<i32>>,
 }
 
@@ -161,7 +161,7 @@ impl Gold {
                 grid.fill(&scheme, config.labels, config.mirror, entities);
             }
         }
-        let classes = (config.joint_types).then(|| {
+        let classes = (config.has_joint_types()).then(|| {
             let centre = scheme.id(Offset::Centre).unwrap_or(0) as i32;
             span_classes(&all, centre, labels.len(), plane)
         });
