@@ -3,24 +3,36 @@
 //! Every reader produces [`Sentence`]s, and every [`Problem`] names its location and a remedy. [`read`] stops at the first
 //! error; [`scan`] collects all problems and returns the valid records.
 
+mod annotated_text;
 pub mod bio;
+mod bioc;
 mod brat;
 pub mod check;
 mod column_header;
 mod column_layout;
 mod columns;
+mod conllu;
+mod csv;
 pub mod datasets;
 mod detect;
+mod doc_bin;
 mod format;
+mod gliner;
 mod json;
 mod json_entity;
 mod json_record;
+mod label_studio;
 mod leakage;
+mod parquet;
+mod prodigy;
+mod pubtator;
 mod source;
+mod spacy;
 pub mod split;
 pub mod stats;
 pub mod synthetic;
 mod tag_scheme;
+mod webanno;
 pub mod words;
 pub mod write;
 
@@ -31,7 +43,7 @@ use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
 pub use detect::detect_format;
-pub use format::{Format, ReadOptions};
+pub use format::{Format, ReadOptions, SentenceCutting};
 pub use leakage::Leakage;
 pub use tag_scheme::TagScheme;
 
@@ -154,8 +166,21 @@ fn collect(path: &Path, options: &ReadOptions) -> Result<Collector> {
         Format::TokensJsonl | Format::Spert => {
             json::read(&source, json::RecordKind::Tokens, options, &mut corpus)
         }
-        Format::TextJsonl => json::read(&source, json::RecordKind::Text, options, &mut corpus),
+        Format::TextJsonl | Format::Doccano => {
+            json::read(&source, json::RecordKind::Text, options, &mut corpus)
+        }
         Format::W2ner => json::read(&source, json::RecordKind::Index, options, &mut corpus),
+        Format::Gliner => gliner::read(&source, options, &mut corpus),
+        Format::Spacy => spacy::read(&source, options, &mut corpus),
+        Format::DocBin => doc_bin::read(&source, options, &mut corpus),
+        Format::Prodigy => prodigy::read(&source, options, &mut corpus),
+        Format::LabelStudio => label_studio::read(&source, options, &mut corpus),
+        Format::Webanno => webanno::read(&source, options, &mut corpus),
+        Format::Conllu => conllu::read(&source, options, &mut corpus),
+        Format::Pubtator => pubtator::read(&source, options, &mut corpus),
+        Format::Bioc => bioc::read(&source, options, &mut corpus),
+        Format::Csv => csv::read(&source, options, &mut corpus),
+        Format::Parquet => parquet::read(&source, options, &mut corpus),
         Format::PlainText | Format::Brat => plain_text(&source, options, &mut corpus),
     }
     corpus.problems.sort_by(|a, b| a.location.cmp(&b.location));
