@@ -11,11 +11,13 @@ pub mod check;
 mod column_header;
 mod column_layout;
 mod columns;
+mod compressed;
 mod conllu;
 mod csv;
 pub mod datasets;
 mod detect;
 mod doc_bin;
+mod encoding;
 mod format;
 mod gliner;
 mod json;
@@ -23,6 +25,7 @@ mod json_entity;
 mod json_record;
 mod label_studio;
 mod leakage;
+mod msgpack;
 mod parquet;
 mod prodigy;
 mod pubtator;
@@ -45,6 +48,7 @@ use serde::{Serialize, Serializer};
 pub use detect::detect_format;
 pub use format::{Format, ReadOptions, SentenceCutting};
 pub use leakage::Leakage;
+pub use source::{file_extension, is_stream, open_stream};
 pub use tag_scheme::TagScheme;
 
 use crate::error::{Error, Location, Result};
@@ -97,7 +101,8 @@ impl From<Problem> for Error {
     }
 }
 
-/// Reads a corpus file, or a folder of BRAT file pairs.
+/// Reads a corpus file, or a folder of BRAT file pairs. The path `-` stands for standard input, and files compressed with
+/// gzip or Zstandard are decompressed.
 ///
 /// The first error in the file is returned as [`Error::Data`]; warnings are counted in one log line.
 ///
@@ -145,22 +150,18 @@ pub fn read_many(paths: &[PathBuf], options: &ReadOptions) -> Result<Vec<Sentenc
 /// Reads all valid records and lists all problems in file order. Records with an error are skipped; records with only a
 /// warning are kept. Fails only when the file cannot be read at all or its format cannot be detected.
 pub fn scan(path: &Path, options: &ReadOptions) -> Result<(Vec<Sentence>, Vec<Problem>)> {
-    let corpus = collect(path, options)?;
+    let (_, corpus) = collect(path, options)?;
     Ok((corpus.sentences, corpus.problems))
 }
 
-/// Like [`scan`], with the line number of every sentence.
-fn collect(path: &Path, options: &ReadOptions) -> Result<Collector> {
-    let format = match options.format {
-        Some(format) => format,
-        None => detect_format(path)?,
-    };
+/// Like [`scan`], with the format and the line number of every sentence. The file is opened once.
+fn collect(path: &Path, options: &ReadOptions) -> Result<(Format, Collector)> {
+    let (format, source) = detect::open(path, options.format)?;
     let mut corpus = Collector::new(path);
-    if format == Format::Brat {
+    let Some(source) = source else {
         brat::read(path, options, &mut corpus)?;
-        return Ok(corpus);
-    }
-    let source = Source::open(path)?;
+        return Ok((format, corpus));
+    };
     match format {
         Format::Columns => columns::read(&source, options, &mut corpus),
         Format::TokensJsonl | Format::Spert => {
@@ -184,7 +185,7 @@ fn collect(path: &Path, options: &ReadOptions) -> Result<Collector> {
         Format::PlainText | Format::Brat => plain_text(&source, options, &mut corpus),
     }
     corpus.problems.sort_by(|a, b| a.location.cmp(&b.location));
-    Ok(corpus)
+    Ok((format, corpus))
 }
 
 /// Plain text: one sentence per line; blank lines are skipped.
