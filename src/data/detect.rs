@@ -79,7 +79,7 @@ pub(super) fn binary_format(bytes: &[u8]) -> Option<Format> {
 }
 
 /// Detects the format from the content, and from the extension where the content leaves a choice.
-fn detect_content(path: &Path, source: &Source) -> Result<Format> {
+pub(super) fn detect_content(path: &Path, source: &Source) -> Result<Format> {
     let extension = file_extension(path);
     let extension = extension.as_deref();
     if let Some(format) = binary_format(source.bytes()) {

@@ -162,30 +162,35 @@ fn collect(path: &Path, options: &ReadOptions) -> Result<(Format, Collector)> {
         brat::read(path, options, &mut corpus)?;
         return Ok((format, corpus));
     };
-    match format {
-        Format::Columns => columns::read(&source, options, &mut corpus),
-        Format::TokensJsonl | Format::Spert => {
-            json::read(&source, json::RecordKind::Tokens, options, &mut corpus)
-        }
-        Format::TextJsonl | Format::Doccano => {
-            json::read(&source, json::RecordKind::Text, options, &mut corpus)
-        }
-        Format::W2ner => json::read(&source, json::RecordKind::Index, options, &mut corpus),
-        Format::Gliner => gliner::read(&source, options, &mut corpus),
-        Format::Spacy => spacy::read(&source, options, &mut corpus),
-        Format::DocBin => doc_bin::read(&source, options, &mut corpus),
-        Format::Prodigy => prodigy::read(&source, options, &mut corpus),
-        Format::LabelStudio => label_studio::read(&source, options, &mut corpus),
-        Format::Webanno => webanno::read(&source, options, &mut corpus),
-        Format::Conllu => conllu::read(&source, options, &mut corpus),
-        Format::Pubtator => pubtator::read(&source, options, &mut corpus),
-        Format::Bioc => bioc::read(&source, options, &mut corpus),
-        Format::Csv => csv::read(&source, options, &mut corpus),
-        Format::Parquet => parquet::read(&source, options, &mut corpus),
-        Format::PlainText | Format::Brat => plain_text(&source, options, &mut corpus),
-    }
+    read_source(format, &source, options, &mut corpus);
     corpus.problems.sort_by(|a, b| a.location.cmp(&b.location));
     Ok((format, corpus))
+}
+
+/// Reads a source in a format other than BRAT.
+fn read_source(format: Format, source: &Source, options: &ReadOptions, corpus: &mut Collector) {
+    match format {
+        Format::Columns => columns::read(source, options, corpus),
+        Format::TokensJsonl | Format::Spert => {
+            json::read(source, json::RecordKind::Tokens, options, corpus)
+        }
+        Format::TextJsonl | Format::Doccano => {
+            json::read(source, json::RecordKind::Text, options, corpus)
+        }
+        Format::W2ner => json::read(source, json::RecordKind::Index, options, corpus),
+        Format::Gliner => gliner::read(source, options, corpus),
+        Format::Spacy => spacy::read(source, options, corpus),
+        Format::DocBin => doc_bin::read(source, options, corpus),
+        Format::Prodigy => prodigy::read(source, options, corpus),
+        Format::LabelStudio => label_studio::read(source, options, corpus),
+        Format::Webanno => webanno::read(source, options, corpus),
+        Format::Conllu => conllu::read(source, options, corpus),
+        Format::Pubtator => pubtator::read(source, options, corpus),
+        Format::Bioc => bioc::read(source, options, corpus),
+        Format::Csv => csv::read(source, options, corpus),
+        Format::Parquet => parquet::read(source, options, corpus),
+        Format::PlainText | Format::Brat => plain_text(source, options, corpus),
+    }
 }
 
 /// Plain text: one sentence per line; blank lines are skipped.
