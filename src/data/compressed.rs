@@ -24,6 +24,8 @@ pub(super) struct Limit {
     pub bytes: u64,
     /// Most bytes before the ratio to the compressed bytes is checked.
     pub guarded: u64,
+    /// Most decompressed bytes for each compressed byte.
+    pub ratio: u64,
 }
 
 impl Default for Limit {
@@ -31,6 +33,7 @@ impl Default for Limit {
         Self {
             bytes: MAX_BYTES,
             guarded: MIN_GUARDED,
+            ratio: MAX_RATIO,
         }
     }
 }
@@ -44,10 +47,11 @@ impl Limit {
                 "has more than {limit} MiB after decompression, the limit; split it into smaller files"
             ));
         }
-        if decompressed > self.guarded && decompressed / MAX_RATIO > compressed {
+        if decompressed > self.guarded && decompressed / self.ratio > compressed {
             return Err(format!(
-                "{compressed} compressed bytes became {decompressed}, more than {MAX_RATIO} times as many, the limit beyond \
+                "{compressed} compressed bytes became {decompressed}, more than {} times as many, the limit beyond \
                  {} MiB; decompress it yourself if it is what you expect",
+                self.ratio,
                 self.guarded >> 20
             ));
         }
@@ -360,6 +364,7 @@ pub(super) mod tests {
         let limit = Limit {
             bytes: 2 << 20,
             guarded: 1 << 20,
+            ..Limit::default()
         };
         for compress in [gzip, zstd] {
             let bytes = compress(&vec![b'a'; 3 << 19]);
@@ -381,7 +386,7 @@ pub(super) mod tests {
             flips in prop::collection::vec((any::<prop::sample::Index>(), 0..8u8), 0..4),
             kind in 0..4u8,
         ) {
-            let limit = Limit { bytes: 1 << 20, guarded: 1 << 16 };
+            let limit = Limit { bytes: 1 << 20, guarded: 1 << 16, ratio: 250 };
             let mut bytes = match kind {
                 0 => gzip(&content),
                 1 => zstd(&content),

@@ -355,7 +355,9 @@ mod tests {
             let _ = scan(&path, &ReadOptions::default());
             std::fs::write(path.with_extension("ann"), &content).unwrap();
             for format in Format::iter() {
-                let (sentences, _) = scan(&path, &ReadOptions::of(format)).unwrap();
+                let Ok((sentences, _)) = scan(&path, &ReadOptions::of(format)) else {
+                    continue; // such as UTF-16 that is cut off
+                };
                 for sentence in &sentences {
                     prop_assert!(sentence.entities.iter().all(|entity| !entity.span.is_empty() && entity.span.end <= sentence.len()));
                 }

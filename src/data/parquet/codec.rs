@@ -8,6 +8,7 @@ pub(super) fn decompress(codec: i64, bytes: &[u8], size: usize) -> Result<Vec<u8
     let limit = Limit {
         bytes: size as u64,
         guarded: u64::MAX,
+        ..Limit::default()
     };
     let decompressed = match codec {
         0 => bytes.to_vec(),
