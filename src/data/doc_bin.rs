@@ -25,6 +25,9 @@ const ENT_IOB: u64 = 77;
 const ENT_TYPE: u64 = 78;
 const SENT_START: u64 = 80;
 
+/// Most attributes of a token; spaCy has fewer.
+const MAX_ATTRIBUTES: usize = 1000;
+
 /// A document without sentence starts and more words than this is worth a warning.
 const LONG_SENTENCE: usize = 200;
 
@@ -112,9 +115,12 @@ impl<'a> DocBin<'a> {
             let part = parts.get(name).copied();
             part.ok_or_else(|| format!("has no `{name}`, so it is not a DocBin"))
         };
-        let attributes: Option<Vec<u64>> = elements(part("attrs")?, |cursor| cursor.integer());
+        let attributes: Option<Vec<u64>> =
+            elements(part("attrs")?, MAX_ATTRIBUTES, |cursor| cursor.integer());
         let attributes = attributes.ok_or("`attrs` is not a list of numbers")?;
-        let listed: Option<Vec<&str>> = elements(part("strings")?, |cursor| cursor.string());
+        let mut strings = part("strings")?;
+        let count = strings.list().ok_or("`strings` is not a list")?;
+        let strings = Strings::new((0..count).map_while(|_| strings.string()));
         let bytes = |name: &str| {
             let bytes = part(name)?.bytes();
             bytes.ok_or_else(|| format!("`{name}` is not a string of bytes"))
@@ -141,25 +147,27 @@ impl<'a> DocBin<'a> {
                 spaces.len()
             ));
         }
-        let unknown_spaces = parts
-            .get("flags")
-            .and_then(|part| elements(*part, unknown_spaces));
-        let groups = parts
-            .get("span_groups")
-            .and_then(|part| elements(*part, |cursor| cursor.bytes()));
+        // Versions before 3 have no such parts.
+        let documents = lengths.len();
+        let unknown_spaces = match parts.get("flags") {
+            Some(part) => elements(*part, documents, unknown_spaces).ok_or("`flags` is damaged")?,
+            None => Vec::new(),
+        };
+        let groups = match parts.get("span_groups") {
+            Some(part) => {
+                elements(*part, documents, Cursor::bytes).ok_or("`span_groups` is damaged")?
+            }
+            None => Vec::new(),
+        };
         Ok(Self {
             width,
             columns,
             tokens: data,
             spaces,
             lengths,
-            strings: Strings::new(
-                listed
-                    .ok_or("`strings` is not a list of strings")?
-                    .into_iter(),
-            ),
-            unknown_spaces: unknown_spaces.unwrap_or_default(),
-            groups: groups.unwrap_or_default(),
+            strings,
+            unknown_spaces,
+            groups,
         })
     }
 
@@ -320,12 +328,14 @@ impl<'a> DocBin<'a> {
     }
 }
 
-/// The elements of a list.
+/// The elements of a list of at most `limit`.
 fn elements<'a, T>(
     mut cursor: Cursor<'a>,
+    limit: usize,
     mut element: impl FnMut(&mut Cursor<'a>) -> Option<T>,
 ) -> Option<Vec<T>> {
-    (0..cursor.list()?).map(|_| element(&mut cursor)).collect()
+    let length = cursor.list().filter(|length| *length <= limit)?;
+    (0..length).map(|_| element(&mut cursor)).collect()
 }
 
 /// Whether the flags of a document say that its spaces are not known.

@@ -69,3 +69,39 @@ pub(super) fn parse_span(bytes: &[u8]) -> Option<(u64, usize, usize)> {
 pub(super) fn is_not_entities(name: &str) -> bool {
     name.starts_with("coref") || name.starts_with("incorrect")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bytes of a group named `sc` with one span.
+    fn group(span: &[u8]) -> Vec<u8> {
+        let head = b"\x83\xa4name\xa2sc\xa5attrs\x80\xa5spans\x91\xc4";
+        [head.as_slice(), &[span.len() as u8], span].concat()
+    }
+
+    #[test]
+    fn lists_and_maps_of_groups() {
+        let span = [[0; 7].as_slice(), &[9, 0, 0, 0, 1, 0, 0, 0, 3], &[0; 8]].concat();
+        // Without and with an id before the id of the knowledge base.
+        for span in [
+            [&[0; 8], &span[..]].concat(),
+            [&[0; 16], &span[..]].concat(),
+        ] {
+            let group = group(&span);
+            let bytes = [&[0xc4, group.len() as u8], &group[..]].concat();
+            let list = [&[0x91], &bytes[..]].concat();
+            let map = [&[0x81], &bytes[..], b"\x92\xa2sc\xa1x"].concat();
+            for groups in [list, map] {
+                let groups = parse(&groups).unwrap();
+                assert_eq!((groups.len(), groups[0].0), (1, "sc"));
+                let mut spans = groups[0].1;
+                assert_eq!(spans.list(), Some(1));
+                assert_eq!(spans.bytes().and_then(parse_span), Some((9, 1, 3)));
+            }
+        }
+        assert!(parse(b"").unwrap().is_empty() && parse(b"\x90").unwrap().is_empty());
+        assert!(parse(b"\x91").is_none() && parse(b"\x01").is_none());
+        assert_eq!(parse_span(&[0; 39]), None);
+    }
+}

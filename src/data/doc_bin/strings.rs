@@ -2,17 +2,19 @@
 
 use std::collections::HashMap;
 
-/// Number of the first name of [`FLAGS`], [`ATTRIBUTES`] and [`LABELS`], which are numbered consecutively.
+/// Symbols that are numbered consecutively, with the number of the first: flags of words.
 const FLAGS: (u64, &str) = (
     1,
     "IS_ALPHA IS_ASCII IS_DIGIT IS_LOWER IS_PUNCT IS_SPACE IS_TITLE IS_UPPER LIKE_URL LIKE_NUM LIKE_EMAIL IS_STOP \
      IS_OOV_DEPRECATED IS_BRACKET IS_QUOTE IS_LEFT_PUNCT IS_RIGHT_PUNCT IS_CURRENCY",
 );
+/// Attributes of tokens, and parts of speech.
 const ATTRIBUTES: (u64, &str) = (
     64,
     "ID ORTH LOWER NORM SHAPE PREFIX SUFFIX LENGTH CLUSTER LEMMA POS TAG DEP ENT_IOB ENT_TYPE HEAD SENT_START SPACY PROB \
      LANG ADJ ADP ADV AUX CONJ CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X EOL SPACE",
 );
+/// Types of entities, and dependency relations.
 const LABELS: (u64, &str) = (
     380,
     "PERSON NORP FACILITY ORG GPE LOC PRODUCT EVENT WORK_OF_ART LANGUAGE LAW DATE TIME PERCENT MONEY QUANTITY ORDINAL \
