@@ -103,6 +103,16 @@ pub struct Misaligned {
     pub label: String,
 }
 
+/// A gold entity of several parts, with words between them that do not belong to it. No model here finds such entities;
+/// they count as missed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Discontinuous {
+    /// First character and one past the last character of each part, in text order.
+    pub parts: Vec<(usize, usize)>,
+    /// The entity type.
+    pub label: String,
+}
+
 /// A sentence (or short text) with its words and annotations.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sentence {
@@ -122,6 +132,16 @@ pub struct Sentence {
     pub entities: Vec<Entity>,
     /// Gold entities that do not start and end at word boundaries.
     pub misaligned: Vec<Misaligned>,
+    /// Gold entities of several parts.
+    #[serde(default)]
+    pub discontinuous: Vec<Discontinuous>,
+    /// Offset of the first character of `text` in the text of the document, if the sentence was cut from one.
+    #[serde(default)]
+    pub offset: usize,
+    /// The white space between this sentence and the next one of its document. The texts of a document's sentences, each
+    /// followed by this, are the text of the document.
+    #[serde(default)]
+    pub trailing: String,
 }
 
 impl Sentence {

@@ -129,7 +129,7 @@ impl CorpusArgs {
         options: &crate::data::ReadOptions,
     ) -> anyhow::Result<Vec<Sentence>> {
         let path = Path::new(source);
-        if path.exists() {
+        if path.exists() || source == "-" {
             return Ok(crate::data::read(path, options)?);
         }
         let (corpus, split) = match (source.split_once(':'), split) {

@@ -1,6 +1,6 @@
 //! `nerzoo predict`: texts in, JSON lines out, in order.
 
-use std::io::{BufRead, BufReader, BufWriter, IsTerminal, Read, Write};
+use std::io::{BufRead, BufReader, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use super::format::FormatArgs;
 use super::{DeviceArgs, ModelArgs};
 use crate::data::{self, Format, words};
-use crate::error::Error;
 use crate::model::tagger::Tagger;
 use crate::registry;
 use crate::text::{Mention, Sentence};
@@ -27,7 +26,8 @@ pub struct Predict {
     /// A model folder, or the folder of an unfinished run (its best checkpoint).
     #[arg(long, short)]
     model: PathBuf,
-    /// Texts, one per line; `.jsonl` with `text` or `tokens`; or a column file. `-` is standard input.
+    /// Texts, one per line; `.jsonl` with `text` or `tokens`; or a file in another format, compressed or not. `-` is standard
+    /// input.
     #[arg(default_value = "-")]
     file: PathBuf,
     #[command(flatten)]
@@ -135,13 +135,7 @@ impl Predict {
         } else {
             |line| Ok(words::sentence(line, Default::default()))
         };
-        let input: Box<dyn Read + Send> = if self.is_stdin() {
-            Box::new(std::io::stdin())
-        } else {
-            Box::new(
-                std::fs::File::open(&self.file).map_err(|source| Error::io(&self.file, source))?,
-            )
-        };
+        let input = data::open_stream(&self.file)?;
         let (sender, receiver) = sync_channel(2 * CHUNK);
         std::thread::spawn(move || {
             let mut reader = BufReader::new(input);
@@ -189,16 +183,13 @@ impl Predict {
 
     /// The format, if it has one text per line; `None` for files that must be read as a whole.
     fn line_format(&self) -> Result<Option<Format>> {
-        let ending = self
-            .file
-            .extension()
-            .map(|ending| ending.to_string_lossy().to_lowercase());
+        let ending = data::file_extension(&self.file);
         let format = match (self.format.format, ending.as_deref()) {
             (Some(format), _) => format,
             (None, _) if self.format.has_column_options() => Format::Columns,
             (None, Some("jsonl" | "ndjson")) => Format::TextJsonl,
             (None, Some("txt")) => Format::PlainText,
-            (None, _) if self.is_stdin() => Format::PlainText,
+            (None, _) if data::is_stream(&self.file) => Format::PlainText,
             (None, _) => data::detect_format(&self.file).unwrap_or(Format::PlainText),
         };
         Ok(match format {
@@ -209,9 +200,6 @@ impl Predict {
 
     fn whole_file(&self, context: usize) -> Result<Receiver<Item>> {
         let options = self.format.options();
-        if self.is_stdin() {
-            anyhow::bail!("this format is read from files only; save the input to one");
-        }
         let mut sentences = data::read(&self.file, &options).context("reading the input")?;
         data::link_context(&mut sentences, context);
         let (sender, receiver) = sync_channel(sentences.len().max(1));

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::leakage::{Leakage, SeenSentences};
-use super::source::Collector;
+use super::source::display_name;
 use super::stats::{Overlaps, share};
-use super::{Format, Problem, ReadOptions, Severity, collect, detect_format};
-use crate::error::{Error, Location, Result};
+use super::{Format, Problem, ReadOptions, Severity, collect};
+use crate::error::{Error, Location};
 use crate::table::Table;
 use crate::text::{Entity, Sentence, Span, outermost};
 
@@ -89,7 +89,7 @@ pub fn check(files: &[PathBuf], options: &ReadOptions) -> CheckReport {
     let mut totals = Totals::default();
     let mut seen = SeenSentences::default();
     for file in files {
-        match scan_file(file, options) {
+        match collect(file, options) {
             Ok((format, corpus)) => {
                 report
                     .files
@@ -97,7 +97,7 @@ pub fn check(files: &[PathBuf], options: &ReadOptions) -> CheckReport {
                 for sentence in &corpus.sentences {
                     totals.add(sentence);
                 }
-                let leaks = seen.compare(file, &corpus);
+                let leaks = seen.compare(&display_name(file), &corpus);
                 report.problems.extend(corpus.problems);
                 for (leak, location) in leaks {
                     report.problems.push(leak.warning(location));
@@ -114,20 +114,11 @@ pub fn check(files: &[PathBuf], options: &ReadOptions) -> CheckReport {
     report
 }
 
-fn scan_file(file: &Path, options: &ReadOptions) -> Result<(Format, Collector)> {
-    let format = options.format.map_or_else(|| detect_format(file), Ok)?;
-    let options = ReadOptions {
-        format: Some(format),
-        ..options.clone()
-    };
-    Ok((format, collect(file, &options)?))
-}
-
 fn unreadable(file: &Path, error: Error) -> Problem {
     let (location, message) = match error {
         Error::Data { location, problem } => (location, problem),
         Error::Io { path, source } => (Location::file(path), source.to_string()),
-        other => (Location::file(file), other.chain()),
+        other => (Location::file(display_name(file)), other.chain()),
     };
     Problem {
         location,
@@ -140,7 +131,7 @@ impl FileReport {
     fn of(file: &Path, format: Format, sentences: &[Sentence]) -> Self {
         let entities = |sentence: &Sentence| sentence.entities.len() + sentence.misaligned.len();
         Self {
-            file: file.to_path_buf(),
+            file: display_name(file),
             format,
             sentences: sentences.len(),
             words: sentences.iter().map(Sentence::len).sum(),

@@ -6,31 +6,95 @@ use serde_json::Value;
 use strum::VariantNames;
 
 use super::column_layout::ColumnLayout;
-use super::source::Source;
+use super::source::{Source, display_name, file_extension, is_stream, uncompressed_name};
 use super::{Format, ReadOptions, json};
 use crate::error::{Error, Location, Result};
 
 /// Detects the format of a file from its name, its content and, for BRAT, the other files of its folder.
+///
+/// This reads the whole file. Standard input and pipes can be read only once, so use [`scan`](super::scan) for them, which
+/// detects the format too.
 pub fn detect_format(path: &Path) -> Result<Format> {
-    let extension = path.extension().and_then(|extension| extension.to_str());
+    open(path, None).map(|(format, _)| format)
+}
+
+/// Opens a file in the given format or, without one, detects the format from what was read. There is no source for BRAT,
+/// whose reader opens a pair of files or a folder.
+pub(super) fn open(path: &Path, format: Option<Format>) -> Result<(Format, Option<Source>)> {
+    let is_brat = match format {
+        Some(format) => format == Format::Brat,
+        None => names_brat(path)?,
+    };
+    if is_brat {
+        refuse_single_brat(path)?;
+        return Ok((Format::Brat, None));
+    }
+    let source = Source::open(path)?;
+    let format = format.map_or_else(|| detect_content(path, &source), Ok)?;
+    Ok((format, Some(source)))
+}
+
+/// True for a folder with `.ann` files and for a file that belongs to a BRAT pair.
+fn names_brat(path: &Path) -> Result<bool> {
     if path.is_dir() {
         return if has_annotations(path)? {
-            Ok(Format::Brat)
+            Ok(true)
         } else {
             Err(unknown(path, "a folder without `.ann` files"))
         };
     }
-    if extension == Some("ann")
-        || (extension == Some("txt") && path.with_extension("ann").is_file())
-    {
-        return Ok(Format::Brat);
+    let name = uncompressed_name(path);
+    let extension = name.extension().and_then(|extension| extension.to_str());
+    Ok(match extension {
+        Some("ann") => true,
+        Some("txt") => path.with_extension("ann").is_file(),
+        _ => false,
+    })
+}
+
+/// Refuses what cannot be a pair of files.
+fn refuse_single_brat(path: &Path) -> Result<()> {
+    let problem = if is_stream(path) {
+        "cannot be read from a pipe; name one of the files or their folder"
+    } else if uncompressed_name(path) != path {
+        "is not read from compressed files; decompress both"
+    } else {
+        return Ok(());
+    };
+    Err(Error::data(
+        Location::file(display_name(path)),
+        format!("`brat` is a pair of files, `.txt` and `.ann`, and {problem}"),
+    ))
+}
+
+/// The binary format that these bytes begin with.
+pub(super) fn binary_format(bytes: &[u8]) -> Option<Format> {
+    if super::parquet::is_parquet(bytes) {
+        Some(Format::Parquet)
+    } else if super::doc_bin::is_doc_bin(bytes) {
+        Some(Format::DocBin)
+    } else {
+        None
     }
-    let source = Source::open(path)?;
+}
+
+/// Detects the format from the content, and from the extension where the content leaves a choice.
+pub(super) fn detect_content(path: &Path, source: &Source) -> Result<Format> {
+    let extension = file_extension(path);
+    let extension = extension.as_deref();
+    if let Some(format) = binary_format(source.bytes()) {
+        return Ok(format);
+    }
+    match extension {
+        Some("parquet") => return Ok(Format::Parquet),
+        Some("spacy") => return Ok(Format::DocBin),
+        _ => {}
+    }
     let Some(first) = source.first_byte() else {
         return Err(unknown(path, "the file is empty"));
     };
     let record = match first {
-        b'{' | b'[' => json::first_record(&source),
+        b'{' | b'[' => json::first_record(source),
         _ => None,
     };
     if let Some(format) = record
@@ -39,7 +103,7 @@ pub fn detect_format(path: &Path) -> Result<Format> {
     {
         return Ok(format);
     }
-    if let Ok(Some(_)) = ColumnLayout::detect(&source, &ReadOptions::default()) {
+    if let Ok(Some(_)) = ColumnLayout::detect(source, &ReadOptions::default()) {
         return Ok(Format::Columns);
     }
     match record {
@@ -92,7 +156,7 @@ fn has_annotations(folder: &Path) -> Result<bool> {
 
 fn unknown(path: &Path, why: &str) -> Error {
     Error::data(
-        Location::file(path),
+        Location::file(display_name(path)),
         format!(
             "cannot detect the format ({why}); name it with --format, one of {}",
             Format::VARIANTS.join(", ")

@@ -43,6 +43,30 @@ pub enum Format {
     W2ner,
     /// BRAT standoff: a `.txt` file with an `.ann` file of the same name, or a folder of such pairs.
     Brat,
+    /// Doccano's JSON lines: `text`, and `label` as [start, end, type] or `entities` with `start_offset` and `end_offset`.
+    Doccano,
+    /// GLiNER's JSON: `tokenized_text`, and `ner` as [first word, last word, type].
+    Gliner,
+    /// spaCy's JSON: training data of version 2, and texts with offsets as [text, {"entities": [[start, end, type]]}].
+    Spacy,
+    /// spaCy's binary `.spacy` files (DocBin).
+    DocBin,
+    /// Prodigy's JSON lines: `text`, `tokens` as objects, and `spans`.
+    Prodigy,
+    /// Label Studio's JSON and JSON-MIN exports.
+    LabelStudio,
+    /// WebAnno TSV 3, the tab-separated export of INCEpTION and WebAnno.
+    Webanno,
+    /// CoNLL-U with entities in the last column: `Entity=` brackets (GUM) or `NE=` tags.
+    Conllu,
+    /// PubTator: title and abstract with tab-separated annotations.
+    Pubtator,
+    /// BioC JSON: documents, passages and annotations.
+    Bioc,
+    /// Comma- or tab-separated values with a header: sentence, word, tag.
+    Csv,
+    /// Parquet files with `tokens` and `ner_tags`, as on the Hugging Face hub.
+    Parquet,
     /// One sentence per line without annotations. Named `text`.
     #[serde(rename = "text")]
     #[strum(to_string = "text")]
@@ -87,6 +111,45 @@ pub struct ReadOptions {
     /// How texts are split into words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub segmentation: Option<Segmentation>,
+    /// Whether texts are cut into sentences.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sentences: Option<SentenceCutting>,
+    /// Names of tags that are given as numbers, in the order of the numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels: Option<Vec<String>>,
+    /// Skip records with an error, up to this many, instead of refusing the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skip_bad: Option<usize>,
+}
+
+/// Whether texts with character offsets are cut into sentences.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    strum::Display,
+    strum::EnumString,
+    strum::VariantNames,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", parse_err_ty = Error, parse_err_fn = unknown_cutting)]
+pub enum SentenceCutting {
+    /// Whole documents are cut, records that are sentences already are not.
+    #[default]
+    Auto,
+    /// Every text is cut.
+    Cut,
+    /// No text is cut.
+    Whole,
+}
+
+fn unknown_cutting(name: &str) -> Error {
+    unknown_name("value of `sentences`", name, SentenceCutting::VARIANTS)
 }
 
 impl ReadOptions {
@@ -117,7 +180,7 @@ mod tests {
         assert_eq!(
             error,
             "unknown format `colums` (did you mean `columns`?); known: columns, tokens_jsonl, text_jsonl, spert, w2ner, \
-             brat, text"
+             brat, doccano, gliner, spacy, doc_bin, prodigy, label_studio, webanno, conllu, pubtator, bioc, csv, parquet, text"
         );
         assert_eq!(format!("{:>7}", Format::Spert), "  spert");
     }

@@ -56,9 +56,9 @@ pub fn write(
         Format::Spert => spert(out, sentences),
         Format::W2ner => w2ner(out, sentences),
         Format::PlainText => plain_text(out, sentences),
-        Format::Brat => Err(Error::Config(
-            "brat can be read but not written; write text_jsonl instead".to_string(),
-        )),
+        other => Err(Error::Config(format!(
+            "{other} can be read but not written; write text_jsonl instead"
+        ))),
     }
 }
 

@@ -1,0 +1,8 @@
+//! GLiNER's JSON: lists of words, and entities by first and last word.
+
+use super::ReadOptions;
+use super::source::{Collector, Source};
+
+pub(super) fn read(_source: &Source, _options: &ReadOptions, corpus: &mut Collector) {
+    corpus.error(0, "this format cannot be read yet");
+}
