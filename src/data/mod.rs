@@ -20,6 +20,7 @@ mod format;
 mod gliner;
 mod json;
 mod json_entity;
+mod json_position;
 mod json_record;
 mod label_studio;
 mod leakage;
