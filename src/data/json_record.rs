@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::json::RecordKind;
 use super::json_entity::{RawEntity, check_entity, parse_entity, parse_index_entity, type_name};
 use super::source::Collector;
-use super::{ReadOptions, Severity, json_position, words};
+use super::{ReadOptions, Severity, words};
 use crate::text::{Entity, Misaligned, Sentence, slice};
 
 /// Keys of the entities; Doccano writes `label` or `labels`, Prodigy `spans`.
@@ -45,9 +45,6 @@ pub(super) fn read(
         return;
     };
     sentence.document = record.document();
-    if let Err(problem) = json_position::read(object, &mut sentence) {
-        record.error(problem);
-    }
     match kind {
         RecordKind::Tokens => record.word_entities(&mut sentence),
         RecordKind::Index => record.index_entities(&mut sentence),

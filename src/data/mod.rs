@@ -20,7 +20,6 @@ mod format;
 mod gliner;
 mod json;
 mod json_entity;
-mod json_position;
 mod json_record;
 mod label_studio;
 mod leakage;

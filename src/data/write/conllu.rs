@@ -1,8 +1,8 @@
 //! Writing CoNLL-U with entities as brackets in `Entity=` of the last column.
 //!
 //! The brackets are those of CorefUD 1.0 and GUM: `(e1-PER` opens an entity, `e1)` closes it, `(e1-PER)` does both on one
-//! word. `# global.Entity = eid-etype` names the fields; predictions have `score` as a third. Parts of a discontinuous
-//! entity are numbered: `(e1[1/2]-PER)`. In a type, characters with a meaning of their own are percent-encoded (`%2D`).
+//! word. `# global.Entity = eid-etype` names the fields; predictions have a score before the type. The type is the last
+//! field, so that it may contain `-`. Parts of a discontinuous entity are numbered: `(e1[1/2]-PER)`.
 
 use std::cmp::Reverse;
 use std::io::Write;
@@ -82,7 +82,7 @@ impl Conllu {
         }
         if !std::mem::replace(&mut self.has_header, true) {
             let score = if item.is_predicted { "-score" } else { "" };
-            writeln!(out, "# global.Entity = eid-etype{score}")?;
+            writeln!(out, "# global.Entity = eid{score}-etype")?;
         }
         self.document = Some(name.clone());
         Ok(())
@@ -94,11 +94,12 @@ impl Conllu {
         let mut parts: Vec<(Span, String, String)> = Vec::new();
         for entity in &item.entities {
             self.entities += 1;
-            let mut fields = format!("-{}", escape(entity.label));
+            let mut fields = String::new();
             if item.is_predicted {
                 let score = entity.score.map(|score| rounded(score).to_string());
                 fields += &format!("-{}", score.unwrap_or_default());
             }
+            fields += &format!("-{}", entity.label);
             parts.push((entity.span, format!("e{}", self.entities), fields));
         }
         summary.entities += item.entities.len();
@@ -109,7 +110,7 @@ impl Conllu {
             };
             self.entities += 1;
             summary.entities += 1;
-            let (count, fields) = (spans.len(), format!("-{}", escape(&entity.label)));
+            let (count, fields) = (spans.len(), format!("-{}", entity.label));
             for (index, span) in spans.into_iter().enumerate() {
                 let name = format!("e{}[{}/{count}]", self.entities, index + 1);
                 parts.push((span, name, fields.clone()));
@@ -164,30 +165,25 @@ fn space_after(sentence: &Sentence, index: usize) -> Option<String> {
     (next.start == word.end).then(|| "SpaceAfter=No".to_string())
 }
 
-/// Percent-encodes the characters that have a meaning in brackets or in the column.
-fn escape(label: &str) -> String {
-    let mut escaped = String::with_capacity(label.len());
-    for character in label.chars() {
-        if "%-()[]|=,;:&".contains(character) || character.is_whitespace() || character.is_control()
-        {
-            let mut bytes = [0; 4];
-            for byte in character.encode_utf8(&mut bytes).bytes() {
-                escaped += &format!("%{byte:02X}");
-            }
-        } else {
-            escaped.push(character);
-        }
-    }
-    escaped
-}
-
-/// Checks that the words and part-of-speech tags fit their columns. Words may contain spaces.
+/// Checks that words, types and part-of-speech tags fit their columns. Words may contain spaces.
 fn check(item: &Annotated<'_>) -> Result<(), String> {
     let fits = |text: &str| text.trim() == text && !text.contains(['\t', '\n', '\r']);
     if let Some(word) = item.words().into_iter().find(|word| !fits(word)) {
         return Err(format!(
             "the word `{}` cannot be written in CoNLL-U; write tokens_jsonl instead",
             word.escape_debug()
+        ));
+    }
+    let is_label = |label: &str| {
+        label.trim() == label && !label.contains(|c: char| c.is_control() || "()[]|".contains(c))
+    };
+    let labels = item.entities.iter().map(|entity| entity.label);
+    let mut labels = labels.chain(item.discontinuous().iter().map(|e| e.label.as_str()));
+    if let Some(label) = labels.find(|label| !is_label(label)) {
+        return Err(format!(
+            "the type `{}` contains brackets, `|` or a control character, or has white space at its ends; rename it, or write \
+             tokens_jsonl instead",
+            label.escape_debug()
         ));
     }
     let mut pos = item.sentence.pos.iter().flatten();
@@ -229,7 +225,7 @@ mod tests {
             "# global.Entity = eid-etype",
             "# sent_id = 1",
             "# text = a b-c.",
-            "1\ta\t_\t_\t_\t_\t_\t_\t_\tEntity=(e1-A%2D1(e2-B)(e5[1/2]-E)",
+            "1\ta\t_\t_\t_\t_\t_\t_\t_\tEntity=(e1-A-1(e2-B)(e5[1/2]-E)",
             "2\tb\t_\t_\t_\t_\t_\t_\t_\tEntity=(e3-C|SpaceAfter=No",
             "3\t-\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No",
             "4\tc\t_\t_\t_\t_\t_\t_\t_\tEntity=(e4-D)(e5[2/2]-E)e1)|SpaceAfter=No",
@@ -255,8 +251,8 @@ mod tests {
         )];
         predictions(&mut out, Format::Conllu, TagScheme::Iob2, &documents).unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert!(text.contains("# global.Entity = eid-etype-score"), "{text}");
-        assert!(text.contains("Entity=(e1-PER-0.93)\n"), "{text}");
+        assert!(text.contains("# global.Entity = eid-score-etype"), "{text}");
+        assert!(text.contains("Entity=(e1-0.93-PER)\n"), "{text}");
     }
 
     #[test]
@@ -266,7 +262,12 @@ mod tests {
             let sentence = Sentence::from_words([word]);
             assert!(write_with(&mut Vec::new(), &[sentence], &options).is_err());
         }
-        let sentence = Sentence::from_words(["a b", "c"]);
-        assert!(write_with(&mut Vec::new(), &[sentence], &options).is_ok());
+        let mut sentence = Sentence::from_words(["a b", "c"]);
+        assert!(write_with(&mut Vec::new(), &[sentence.clone()], &options).is_ok());
+        for (label, is_fine) in [("work of art", true), ("a|b", false), ("a(b", false)] {
+            sentence.entities = vec![Entity::new(0, 1, label)];
+            let result = write_with(&mut Vec::new(), &[sentence.clone()], &options);
+            assert_eq!(result.is_ok(), is_fine, "{label}");
+        }
     }
 }
