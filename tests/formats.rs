@@ -436,7 +436,7 @@ fn annotate(sentence: &mut Sentence, spans: &[(usize, usize, &str, u8)], ability
 
 /// Random corpora, other ones for each case but the same on every run.
 fn corpora(case: &str, strategy: impl Strategy<Value = Vec<Sentence>>) -> Vec<Vec<Sentence>> {
-    let mut seed = [0; 32];
+    let mut seed = [0u8; 32];
     for (index, byte) in case.bytes().enumerate() {
         seed[index % 32] = byte.wrapping_add(seed[index % 32].wrapping_mul(31));
     }
