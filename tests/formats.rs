@@ -35,6 +35,8 @@ struct Ability {
     spacing: bool,
     /// Words that this program would split further.
     words: bool,
+    /// Words that begin with `#`. Detecting several tags per word skips lines that may be comments.
+    hashes: bool,
     /// Words that contain a space.
     spaces: bool,
     /// Words that contain a tab.
@@ -52,6 +54,7 @@ const NONE: Ability = Ability {
     discontinuous: false,
     spacing: false,
     words: false,
+    hashes: true,
     spaces: false,
     tabs: false,
     label_spaces: false,
@@ -102,6 +105,7 @@ const FORMATS: &[Ability] = &[
     },
     Ability {
         name: "columns/multi",
+        hashes: false,
         ..COLUMNS
     },
     Ability {
@@ -213,6 +217,7 @@ impl Ability {
             discontinuous: self.discontinuous && other.discontinuous,
             spacing: self.spacing && other.spacing,
             words: self.words && other.words,
+            hashes: self.hashes && other.hashes,
             spaces: self.spaces && other.spaces,
             tabs: self.tabs && other.tabs,
             label_spaces: self.label_spaces && other.label_spaces,
@@ -265,7 +270,8 @@ fn content(path: &Path) -> String {
         .collect()
 }
 
-/// The text of a corpus and its entities with offsets in this text, however the text is distributed over sentences.
+/// The text of a corpus and its entities with offsets in this text, however the text is distributed over sentences. Line
+/// breaks become spaces, because BRAT has sentences without a document on lines of one text.
 fn normal(sentences: &[Sentence]) -> (String, BTreeSet<(Vec<(usize, usize)>, String)>) {
     let (mut text, mut entities) = (String::new(), BTreeSet::new());
     for document in documents(sentences) {
@@ -278,9 +284,9 @@ fn normal(sentences: &[Sentence]) -> (String, BTreeSet<(Vec<(usize, usize)>, Str
             entities.insert((parts.collect(), entity.label.to_string()));
         }
         text += document.text.trim_end();
-        text.push('\n');
+        text.push(' ');
     }
-    (text, entities)
+    (text.replace('\n', " "), entities)
 }
 
 /// Words that this program does not split.
@@ -356,6 +362,9 @@ fn sentence(ability: Ability) -> impl Strategy<Value = Sentence> {
     let mut known: Vec<String> = WORDS.iter().map(|word| word.to_string()).collect();
     if ability.words {
         known.extend(TOKENS_ONLY.iter().map(|word| word.to_string()));
+    }
+    if !ability.hashes {
+        known.retain(|word| !word.starts_with('#'));
     }
     if ability.words && ability.spaces {
         known.push("a b".to_string());
