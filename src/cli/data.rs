@@ -10,7 +10,7 @@ use strum::VariantNames;
 
 use super::format::FormatArgs;
 use super::print_json;
-use crate::data::write::{self, WriteOptions};
+use crate::data::write::{self, LabelStudioNames, WriteOptions, Writer};
 use crate::data::{self, Format, TagScheme, check, datasets, split, stats, synthetic};
 use crate::error::Error;
 
@@ -90,6 +90,12 @@ struct Convert {
     /// Tokens_jsonl: write ner_tags, one tag per word, as on the Hugging Face hub, instead of spans.
     #[arg(long)]
     tags: bool,
+    /// Label_studio: the name of the Labels tag in the labelling configuration.
+    #[arg(long, default_value = "label", value_name = "NAME")]
+    from_name: String,
+    /// Label_studio: the name of the Text tag in the labelling configuration.
+    #[arg(long, default_value = "text", value_name = "NAME")]
+    to_name: String,
     /// Write nothing if the format cannot represent an entity. By default it is left out and counted.
     #[arg(long)]
     strict: bool,
@@ -262,14 +268,24 @@ impl Convert {
         if self.tags && format != Format::TokensJsonl {
             bail!("--tags is an option of tokens_jsonl; {format} is written without it");
         }
-        Ok(WriteOptions {
+        let options = WriteOptions {
             scheme: self.into_scheme,
             multi_tag: self.multi_tag,
             flat: self.flat,
             tags: self.tags,
             strict: self.strict,
+            label_studio: LabelStudioNames {
+                from_name: self.from_name.clone(),
+                to_name: self.to_name.clone(),
+                ..LabelStudioNames::default()
+            },
             ..WriteOptions::of(format)
-        })
+        };
+        if format != Format::Brat {
+            // Fails for a format that is only read, before the corpus is read.
+            Writer::begin(std::io::sink(), options.clone())?;
+        }
+        Ok(options)
     }
 }
 

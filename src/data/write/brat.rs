@@ -229,7 +229,7 @@ impl BratWriter {
         if self.is_pair && self.names.len() > 1 {
             return Err(Error::Config(format!(
                 "there are several documents, and {} is one pair of files; name a folder instead",
-                self.path.display()
+                append(&self.path, "ann").display()
             )));
         }
         let stem = self.temporary.path().join(&pair.name);

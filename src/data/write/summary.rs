@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::WriteOptions;
 use super::annotated::Annotated;
+use crate::data::Format;
 use crate::error::{Error, Result};
 
 /// Something that a format cannot represent and that was left out or changed.
@@ -138,9 +139,16 @@ impl Summary {
             .filter(|(loss, _)| loss.is_annotation())
             .map(|(loss, count)| loss.describe(*count))
             .collect();
+        let name = options.format.to_string();
+        let (what, remedy) = match options.format {
+            Format::TokensJsonl => ("one tag per word", "write spans instead, without --tags"),
+            Format::Columns if options.flat => ("one tag per word", "leave out --flat"),
+            Format::Csv if !options.multi_tag => ("csv", "use --multi-tag, or write tokens_jsonl"),
+            _ => (name.as_str(), "write tokens_jsonl instead"),
+        };
         Err(Error::Config(format!(
-            "{} cannot hold {}; the first is in sentence {}. Write tokens_jsonl instead, or leave these out without --strict",
-            options.format,
+            "{what} cannot hold {}; the first is in sentence {}. To keep all of them {remedy}; to leave them out, do not use \
+             --strict",
             parts.join(", "),
             self.first_left_out.unwrap_or(1),
         )))
