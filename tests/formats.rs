@@ -2,8 +2,9 @@
 //!
 //! The case `pair/A/B` writes random sentences as A, reads them, writes them as B, reads them, writes them as A and reads them
 //! again, with everything that both formats can represent according to [`FORMATS`]. `document/A` does the same with documents
-//! that were cut into sentences: joined, they must give the text back byte for byte. `losses/A` checks that every entity is
-//! either written or counted as left out, and `strict/A` that `strict` refuses what would be left out.
+//! that were cut into sentences: joined, they must give the text back byte for byte. `detect/A` reads a file without naming
+//! its format. `losses/A` checks that every entity is either written or counted as left out, and that `strict` refuses what
+//! would be left out.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -239,22 +240,27 @@ impl Ability {
             sentences: Some(cutting),
             ..ReadOptions::of(self.format())
         };
-        let (read, problems) = data::scan(&path, &options)?;
-        let errors: Vec<String> = (problems.iter())
-            .filter(|problem| problem.severity == Severity::Error)
-            .map(ToString::to_string)
-            .collect();
-        if errors
-            .iter()
-            .any(|error| error.contains("cannot be read yet"))
-        {
-            return Ok(None);
-        }
-        if !errors.is_empty() {
-            return Err(format!("{}\n{}", errors.join("\n"), content(&path)).into());
-        }
-        Ok(Some((read, summary)))
+        Ok(scan(&path, &options)?.map(|read| (read, summary)))
     }
+}
+
+/// Reads a corpus without errors. `None` when this build cannot read the format.
+fn scan(path: &Path, options: &ReadOptions) -> Result<Option<Vec<Sentence>>, Failed> {
+    let (read, problems) = data::scan(path, options)?;
+    let errors: Vec<String> = (problems.iter())
+        .filter(|problem| problem.severity == Severity::Error)
+        .map(ToString::to_string)
+        .collect();
+    if errors
+        .iter()
+        .any(|error| error.contains("cannot be read yet"))
+    {
+        return Ok(None);
+    }
+    if !errors.is_empty() {
+        return Err(format!("{}\n{}", errors.join("\n"), content(path)).into());
+    }
+    Ok(Some(read))
 }
 
 /// The content of a file, or of all files of a folder.
@@ -270,9 +276,12 @@ fn content(path: &Path) -> String {
         .collect()
 }
 
+/// A text, and the parts and types of its entities.
+type NormalForm = (String, BTreeSet<(Vec<(usize, usize)>, String)>);
+
 /// The text of a corpus and its entities with offsets in this text, however the text is distributed over sentences. Line
 /// breaks become spaces, because BRAT has sentences without a document on lines of one text.
-fn normal(sentences: &[Sentence]) -> (String, BTreeSet<(Vec<(usize, usize)>, String)>) {
+fn normal(sentences: &[Sentence]) -> NormalForm {
     let (mut text, mut entities) = (String::new(), BTreeSet::new());
     for document in documents(sentences) {
         let offset = text.chars().count();
@@ -534,6 +543,44 @@ fn cut_documents(ability: &Ability) -> Result<(), Failed> {
     Ok(())
 }
 
+/// A file with the usual ending is read without naming its format.
+fn detected(ability: &Ability) -> Result<(), Failed> {
+    let name = match ability.format() {
+        Format::Columns => "corpus.conll",
+        Format::Conllu => "corpus.conllu",
+        Format::Csv => "corpus.csv",
+        Format::Pubtator => "corpus.pubtator",
+        Format::Brat => "corpus",
+        Format::TokensJsonl | Format::TextJsonl | Format::Doccano | Format::Prodigy => {
+            "corpus.jsonl"
+        }
+        _ => "corpus.json",
+    };
+    let mut plain = *ability;
+    // Words that end in numbers may be WeiboNER's.
+    (plain.words, plain.hashes) = (false, false);
+    for sentences in corpora(ability.name, prop::collection::vec(sentence(plain), 3..6)) {
+        if sentences
+            .iter()
+            .all(|sentence| sentence.entities.is_empty())
+        {
+            continue;
+        }
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join(name);
+        write::to_path(&path, &sentences, &ability.options(), false)?;
+        let options = ReadOptions {
+            sentences: Some(SentenceCutting::Whole),
+            ..ReadOptions::default()
+        };
+        match scan(&path, &options)? {
+            Some(read) => check_equal("detected", &sentences, &read)?,
+            None => return skipped(ability.name),
+        }
+    }
+    Ok(())
+}
+
 /// Everything at once: no format but tokens_jsonl can represent all of it.
 fn everything() -> Ability {
     let mut all = *FORMATS
@@ -588,6 +635,8 @@ fn main() {
             let name = format!("document/{}", first.name);
             trials.push(Trial::test(name, || cut_documents(first)));
         }
+        let name = format!("detect/{}", first.name);
+        trials.push(Trial::test(name, || detected(first)));
         let name = format!("losses/{}", first.name);
         trials.push(Trial::test(name, || losses(first)));
     }
