@@ -481,6 +481,11 @@ fn pair(first: &Ability, second: &Ability) -> Result<(), Failed> {
     let both = first.and(second);
     let case = format!("{} {}", first.name, second.name);
     for corpus in corpora(&case, prop::collection::vec(sentence(both), 1..4)) {
+        let is_csv = first.name == "csv" || second.name == "csv";
+        if is_csv && corpus.iter().all(|sentence| sentence.len() == 1) {
+            // With a sentence on every line, numbers of sentences are numbers of lines.
+            continue;
+        }
         let mut sentences = corpus.clone();
         for format in [first, second, first] {
             let Some((read, summary)) = format.convert(&sentences, SentenceCutting::Whole)? else {
