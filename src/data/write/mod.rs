@@ -461,6 +461,19 @@ mod tests {
     }
 
     #[test]
+    fn json_lines_say_which_record_could_not_be_read() {
+        for (format, line) in [
+            (Format::TextJsonl, "{\"line\":3,\"error\":\"not UTF-8\"}\n"),
+            (Format::Columns, ""),
+        ] {
+            let mut writer = Writer::begin(Vec::new(), WriteOptions::of(format)).unwrap();
+            let is_written = writer.unreadable(3, "not UTF-8").unwrap();
+            assert_eq!(is_written, !line.is_empty());
+            assert_eq!(writer.finish().unwrap().0, line.as_bytes());
+        }
+    }
+
+    #[test]
     fn records_may_come_one_by_one() {
         let sentences = [Sentence::from_words(["a"]), Sentence::from_words(["b"])];
         for format in Format::iter() {

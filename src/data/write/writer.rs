@@ -133,6 +133,16 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
+    /// Writes `{"line": number, "error": problem}` in place of a record that could not be read. Only `tokens_jsonl` and
+    /// `text_jsonl` have a place for it; returns false for other formats, where nothing is written.
+    pub fn unreadable(&mut self, number: usize, problem: &str) -> Result<bool> {
+        let has_place = matches!(self.options.format, Format::TokensJsonl | Format::TextJsonl);
+        if has_place {
+            self.json(serde_json::json!({"line": number, "error": problem}))?;
+        }
+        Ok(has_place)
+    }
+
     /// Passes everything written so far on to the stream's destination.
     pub fn flush(&mut self) -> Result<()> {
         self.out.flush().map_err(write_error)
