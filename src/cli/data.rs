@@ -1,14 +1,17 @@
 //! `nerzoo data`: check, stats, convert, split, make.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
+use strum::VariantNames;
 
 use super::format::FormatArgs;
 use super::print_json;
-use crate::data::{self, Format, TagScheme, check, datasets, split, stats, synthetic, write};
+use crate::data::write::{self, LabelStudioNames, WriteOptions, Writer};
+use crate::data::{self, Format, TagScheme, check, datasets, split, stats, synthetic};
 use crate::error::Error;
 
 /// Arguments of `data`.
@@ -64,17 +67,39 @@ struct Stats {
 
 #[derive(Debug, Args)]
 struct Convert {
-    /// The corpus file.
-    from: PathBuf,
-    /// The file to write.
+    /// Corpus files, written as one corpus in this order.
+    #[arg(required = true)]
+    from: Vec<PathBuf>,
+    /// The file to write; a folder for brat; `-` is standard output.
+    #[arg(required = true)]
     to: PathBuf,
-    /// The format to write: tokens_jsonl, text_jsonl, columns, spert, w2ner or text.
-    #[arg(long, default_value = "tokens_jsonl", value_name = "FORMAT")]
-    into: Format,
-    /// The tagging scheme of a column file to write: iob1, iob2, bioes or bmes.
+    /// The format to write: columns, tokens_jsonl, text_jsonl, spert, w2ner, brat, doccano, gliner, spacy, prodigy,
+    /// label_studio, conllu, pubtator, csv or text. By default what the ending of TO stands for: .conll columns, .jsonl
+    /// tokens_jsonl, .json spert, .conllu conllu, .csv csv, .pubtator pubtator, .txt text, a folder brat.
+    #[arg(long, value_name = "FORMAT")]
+    into: Option<Format>,
+    /// The tagging scheme to write: iob1, iob2, bioes or bmes.
     #[arg(long, default_value = "iob2", value_name = "SCHEME")]
     into_scheme: TagScheme,
-    /// Overwrite an existing file.
+    /// Columns and csv: write all tags of a word in one column, such as I-ORG|B-LOC, instead of layers.
+    #[arg(long)]
+    multi_tag: bool,
+    /// Columns: write one tag per word, and leave out entities inside others.
+    #[arg(long, conflicts_with = "multi_tag")]
+    flat: bool,
+    /// Tokens_jsonl: write ner_tags, one tag per word, as on the Hugging Face hub, instead of spans.
+    #[arg(long)]
+    tags: bool,
+    /// Label_studio: the name of the Labels tag in the labelling configuration.
+    #[arg(long, default_value = "label", value_name = "NAME")]
+    from_name: String,
+    /// Label_studio: the name of the Text tag in the labelling configuration.
+    #[arg(long, default_value = "text", value_name = "NAME")]
+    to_name: String,
+    /// Write nothing if the format cannot represent an entity. By default it is left out and counted.
+    #[arg(long)]
+    strict: bool,
+    /// Overwrite existing files.
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -186,28 +211,89 @@ impl Stats {
 
 impl Convert {
     fn run(self) -> Result<ExitCode> {
-        if self.to.exists() && !self.force {
+        let options = self.options()?;
+        let is_stdout = self.to == Path::new("-");
+        if !is_stdout && !self.force && is_occupied(&self.to) {
             bail!(
                 "{} exists; choose another name, or overwrite it with --force",
                 self.to.display()
             );
         }
-        let sentences = data::read(&self.from, &self.format.options())?;
-        let summary = write::to_file(&self.to, &sentences, self.into, self.into_scheme)?;
-        println!(
-            "{}: {} sentences, {} entities as {}",
-            self.to.display(),
-            summary.sentences,
-            summary.entities,
-            self.into
-        );
-        if summary.left_out > 0 {
-            println!(
-                "{} entities were lost, because this format cannot represent them; tokens_jsonl keeps everything",
-                summary.left_out
-            );
+        let sentences = data::read_many(&self.from, &self.format.options())?;
+        let summary = if is_stdout {
+            // Complete before the first byte is printed, so that an error leaves nothing half written.
+            let mut content = Vec::new();
+            let summary = write::write_with(&mut content, &sentences, &options)?;
+            let mut out = std::io::stdout().lock();
+            out.write_all(&content).and_then(|()| out.flush())?;
+            summary
+        } else {
+            write::to_path(&self.to, &sentences, &options, self.force)?
+        };
+        let to = self.to.display();
+        let documents = match summary.documents {
+            0 => String::new(),
+            count => format!(" in {count} documents"),
+        };
+        let mut lines = vec![format!(
+            "{to}: {} sentences{documents}, {} entities as {}",
+            summary.sentences, summary.entities, options.format
+        )];
+        lines.extend(summary.notes());
+        if !summary.is_complete() && options.format != Format::PlainText {
+            lines.push("tokens_jsonl keeps everything".to_string());
+        }
+        for line in lines {
+            if is_stdout {
+                eprintln!("{line}");
+            } else {
+                println!("{line}");
+            }
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    fn options(&self) -> Result<WriteOptions> {
+        let Some(format) = self.into.or_else(|| write::format_of_path(&self.to)) else {
+            bail!(
+                "{}: the ending does not stand for a format; name one with --into: {}",
+                self.to.display(),
+                Format::VARIANTS.join(", ")
+            );
+        };
+        let has_tags = matches!(format, Format::Columns | Format::Csv) || self.tags;
+        if (self.multi_tag || self.flat) && !has_tags {
+            bail!("--multi-tag and --flat are options of formats with tags; {format} has none");
+        }
+        if self.tags && format != Format::TokensJsonl {
+            bail!("--tags is an option of tokens_jsonl; {format} is written without it");
+        }
+        let options = WriteOptions {
+            scheme: self.into_scheme,
+            multi_tag: self.multi_tag,
+            flat: self.flat,
+            tags: self.tags,
+            strict: self.strict,
+            label_studio: LabelStudioNames {
+                from_name: self.from_name.clone(),
+                to_name: self.to_name.clone(),
+                ..LabelStudioNames::default()
+            },
+            ..WriteOptions::of(format)
+        };
+        if format != Format::Brat {
+            // Fails for a format that is only read, before the corpus is read.
+            Writer::begin(std::io::sink(), options.clone())?;
+        }
+        Ok(options)
+    }
+}
+
+/// True for a file, and for a folder that is not empty.
+fn is_occupied(path: &Path) -> bool {
+    match std::fs::read_dir(path) {
+        Ok(mut entries) => entries.next().is_some(),
+        Err(_) => path.exists(),
     }
 }
 

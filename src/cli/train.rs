@@ -11,13 +11,13 @@ use clap::Args;
 
 use super::{CorpusArgs, DeviceArgs, grid};
 use crate::data::words;
+use crate::data::write::bracketed;
 use crate::error::Error;
 use crate::experiment::folds::FINAL;
 use crate::experiment::{RunOptions, cross_validate, learning_curve};
 use crate::process;
 use crate::recipe::Recipe;
 use crate::registry;
-use crate::text::{Mention, Sentence};
 use crate::train::progress::clock;
 use crate::train::{Finished, ProgressOutput, TrainOptions};
 
@@ -223,34 +223,4 @@ fn print_scores(finished: &Finished) {
     if let Some(tuning) = &finished.tuning {
         println!("\n{tuning}");
     }
-}
-
-/// The text with its mentions in brackets, nested ones inside each other.
-fn bracketed(sentence: &Sentence, mentions: &[Mention]) -> String {
-    let mut text = String::new();
-    let mut sorted: Vec<&Mention> = mentions.iter().collect();
-    sorted.sort_by_key(|mention| {
-        let span = mention.entity.span;
-        (span.start, std::cmp::Reverse(span.end))
-    });
-    for (index, word) in sentence.words.iter().enumerate() {
-        if index > 0 && sentence.words[index - 1].end < word.start {
-            text.push(' ');
-        }
-        for _ in sorted
-            .iter()
-            .filter(|mention| mention.entity.span.start == index)
-        {
-            text.push('[');
-        }
-        text.push_str(&word.text);
-        let closing = sorted
-            .iter()
-            .rev()
-            .filter(|mention| mention.entity.span.end == index + 1);
-        for mention in closing {
-            text.push_str(&format!("]{}", mention.entity.label));
-        }
-    }
-    text
 }

@@ -1,65 +1,172 @@
-//! Writing corpora.
+//! Writing corpora and predictions.
 //!
 //! Every written file can be read back. `tokens_jsonl` is lossless. `text_jsonl` keeps everything but a word segmentation
-//! that differs from the one in [`words`]. The other formats lose what they cannot represent; [`Summary`] counts the
-//! entities that were lost.
+//! that differs from the one in [`words`](super::words). The other formats lose what they cannot represent, and [`Summary`]
+//! counts it. Formats that hold whole documents get the text back from which sentences were cut, see [`documents`].
+//!
+//! [`write()`] and [`to_path`] write a corpus, [`predictions`] and [`Writer`] also mentions with scores.
 
+mod annotated;
+mod brat;
 mod columns;
+mod conllu;
+mod csv;
+mod doccano;
+pub mod documents;
+mod gliner;
+mod json_records;
+mod label_studio;
+mod prodigy;
+mod pubtator;
+mod spacy;
+mod spert;
+mod summary;
+mod tags;
+mod text;
+mod text_jsonl;
+mod tokens_jsonl;
+mod w2ner;
+mod writer;
 
 use std::io::Write;
 use std::path::Path;
 
-pub use columns::columns;
-use serde::Serialize;
-use serde_json::{Map, Value, json};
+pub use annotated::Annotated;
+pub use brat::BratWriter;
+pub use label_studio::LabelStudioNames;
+pub use summary::{Loss, Summary};
+pub use text::bracketed;
+pub use writer::Writer;
 
-use super::{Format, TagScheme, words};
+use super::{Format, TagScheme};
 use crate::error::{Error, Result};
 use crate::files::write_atomic_with;
-use crate::text::{Misaligned, Sentence};
+use crate::text::Sentence;
 
-/// Counts of what was written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Summary {
-    /// Number of sentences written.
-    pub sentences: usize,
-    /// Number of entities written.
-    pub entities: usize,
-    /// Number of entities that the format cannot represent.
-    pub left_out: usize,
+/// How a corpus or predictions are written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// The format.
+    pub format: Format,
+    /// The tagging scheme of formats with tags.
+    pub scheme: TagScheme,
+    /// Formats with tags: all tags of a word in one column, such as `I-ORG|B-LOC`.
+    pub multi_tag: bool,
+    /// Column files: one tag per word; entities inside others are left out.
+    pub flat: bool,
+    /// `tokens_jsonl`: `ner_tags` with one tag per word, as on the Hugging Face hub, instead of spans.
+    pub tags: bool,
+    /// Whether to fail if an entity cannot be represented, instead of leaving it out.
+    pub strict: bool,
+    /// Names for Label Studio.
+    pub label_studio: LabelStudioNames,
 }
 
-impl Summary {
-    fn of(sentences: &[Sentence], keeps_misaligned: bool) -> Self {
-        let aligned: usize = sentences.iter().map(|s| s.entities.len()).sum();
-        let misaligned: usize = sentences.iter().map(|s| s.misaligned.len()).sum();
-        let kept = if keeps_misaligned { misaligned } else { 0 };
+impl WriteOptions {
+    /// Default options for a format.
+    pub fn of(format: Format) -> Self {
         Self {
-            sentences: sentences.len(),
-            entities: aligned + kept,
-            left_out: misaligned - kept,
+            format,
+            scheme: TagScheme::default(),
+            multi_tag: false,
+            flat: false,
+            tags: false,
+            strict: false,
+            label_studio: LabelStudioNames::default(),
+        }
+    }
+
+    /// Whether the sentences of a document are joined to one record. `text_jsonl` keeps the sentences of a corpus, but
+    /// predictions have offsets in the text that was tagged.
+    fn joins_documents(&self, is_predicted: bool) -> bool {
+        match self.format {
+            Format::Brat
+            | Format::Doccano
+            | Format::LabelStudio
+            | Format::Prodigy
+            | Format::Pubtator
+            | Format::Spacy => true,
+            Format::TextJsonl | Format::PlainText => is_predicted,
+            _ => false,
         }
     }
 }
 
-/// Writes sentences in the given format. The tagging scheme applies to column files only.
+/// The format that the ending of a path stands for; folders stand for `brat`, and `-` for `tokens_jsonl`.
+///
+/// ```
+/// use nerzoo::data::{Format, write::format_of_path};
+///
+/// assert_eq!(format_of_path("train.conll".as_ref()), Some(Format::Columns));
+/// assert_eq!(format_of_path("corpus/".as_ref()), Some(Format::Brat));
+/// assert_eq!(format_of_path("notes.docx".as_ref()), None);
+/// ```
+pub fn format_of_path(path: &Path) -> Option<Format> {
+    if path == Path::new("-") {
+        return Some(Format::TokensJsonl);
+    }
+    let is_folder = path.is_dir() || path.as_os_str().to_string_lossy().ends_with(['/', '\\']);
+    let Some(ending) = path.extension().filter(|_| !is_folder) else {
+        return Some(Format::Brat);
+    };
+    match ending.to_string_lossy().to_lowercase().as_str() {
+        "conll" | "conllup" | "bio" | "iob" | "iob2" | "bioes" | "bmes" | "bilou" | "tsv" => {
+            Some(Format::Columns)
+        }
+        "jsonl" | "ndjson" => Some(Format::TokensJsonl),
+        "json" => Some(Format::Spert),
+        "conllu" => Some(Format::Conllu),
+        "csv" => Some(Format::Csv),
+        "ann" => Some(Format::Brat),
+        "pubtator" => Some(Format::Pubtator),
+        "txt" => Some(Format::PlainText),
+        "spacy" => Some(Format::DocBin),
+        "parquet" => Some(Format::Parquet),
+        _ => None,
+    }
+}
+
+/// Writes sentences with their gold entities. The tagging scheme applies to formats with tags only.
 pub fn write(
     out: &mut impl Write,
     sentences: &[Sentence],
     format: Format,
     scheme: TagScheme,
 ) -> Result<Summary> {
-    match format {
-        Format::Columns => columns(out, sentences, scheme),
-        Format::TokensJsonl => tokens_jsonl(out, sentences),
-        Format::TextJsonl => text_jsonl(out, sentences),
-        Format::Spert => spert(out, sentences),
-        Format::W2ner => w2ner(out, sentences),
-        Format::PlainText => plain_text(out, sentences),
-        other => Err(Error::Config(format!(
-            "{other} can be read but not written; write text_jsonl instead"
-        ))),
-    }
+    let options = WriteOptions {
+        scheme,
+        ..WriteOptions::of(format)
+    };
+    write_with(out, sentences, &options)
+}
+
+/// Writes sentences with their gold entities.
+pub fn write_with(
+    out: &mut impl Write,
+    sentences: &[Sentence],
+    options: &WriteOptions,
+) -> Result<Summary> {
+    let items: Vec<Annotated<'_>> = sentences.iter().map(Annotated::gold).collect();
+    let mut writer = Writer::begin_corpus(out, options.clone(), &items)?;
+    writer.record(&items)?;
+    writer.finish().map(|(_, summary)| summary)
+}
+
+/// Writes sentences with predicted mentions, see [`Annotated::predicted`]: the mentions have scores where the format has
+/// a place for them. [`Writer`] does the same in several steps.
+pub fn predictions(
+    out: &mut impl Write,
+    format: Format,
+    scheme: TagScheme,
+    documents: &[Annotated<'_>],
+) -> Result<Summary> {
+    let options = WriteOptions {
+        scheme,
+        ..WriteOptions::of(format)
+    };
+    let mut writer = Writer::begin(out, options)?;
+    writer.record(documents)?;
+    writer.finish().map(|(_, summary)| summary)
 }
 
 /// Writes a file atomically. When the format cannot represent a sentence, no file is written.
@@ -69,171 +176,56 @@ pub fn to_file(
     format: Format,
     scheme: TagScheme,
 ) -> Result<Summary> {
+    let options = WriteOptions {
+        scheme,
+        ..WriteOptions::of(format)
+    };
+    to_path(path, sentences, &options, true)
+}
+
+/// Writes a file, or for BRAT a folder or a pair of files. When the corpus cannot be written, nothing is. Existing files
+/// are overwritten only with `force`.
+pub fn to_path(
+    path: &Path,
+    sentences: &[Sentence],
+    options: &WriteOptions,
+    force: bool,
+) -> Result<Summary> {
+    if options.format == Format::Brat {
+        let items: Vec<Annotated<'_>> = sentences.iter().map(Annotated::gold).collect();
+        let mut writer = BratWriter::begin(path, force, options.clone())?;
+        writer.record(&items)?;
+        return writer.finish();
+    }
+    if path.exists() && !force {
+        return Err(Error::Config(format!(
+            "{} exists; choose another name, or overwrite it with --force",
+            path.display()
+        )));
+    }
     write_atomic_with(path, |file| {
-        write(file, sentences, format, scheme).map_err(|error| match error {
+        write_with(file, sentences, options).map_err(|error| match error {
             Error::Io { source, .. } => Error::io(path, source),
             other => other,
         })
     })
 }
 
-/// Writes one JSON object per line with `tokens` and entities as spans of words. The text is written where it differs from
-/// the words joined by spaces. Entities that do not match word boundaries are written under `misaligned`, as spans of
-/// characters.
-pub fn tokens_jsonl(out: &mut impl Write, sentences: &[Sentence]) -> Result<Summary> {
-    for sentence in sentences {
-        let mut record = Map::new();
-        document(&mut record, "doc", sentence);
-        record.insert("tokens".into(), token_list(sentence));
-        if !sentence.misaligned.is_empty() || sentence.text != joined_words(sentence) {
-            record.insert("text".into(), json!(sentence.text));
+/// The error for a format that is not written to a stream.
+fn refused(format: Format) -> Error {
+    let instead = match format {
+        Format::Brat => "it is a folder, or a pair of files; name one instead of standard output",
+        Format::DocBin => {
+            "write columns and convert them with `python -m spacy convert FILE . --converter ner`"
         }
-        part_of_speech(&mut record, sentence);
-        record.insert("entities".into(), word_spans(sentence));
-        if !sentence.misaligned.is_empty() {
-            let list = sentence.misaligned.iter().map(misaligned);
-            record.insert("misaligned".into(), list.collect());
+        Format::Webanno => "write brat instead, which INCEpTION imports",
+        Format::Bioc => "write pubtator instead",
+        Format::Parquet => {
+            "write tokens_jsonl with --tags, which `datasets.load_dataset(\"json\", ...)` reads"
         }
-        neighbours(&mut record, sentence);
-        write_line(out, &record)?;
-    }
-    Ok(Summary::of(sentences, true))
-}
-
-/// Writes one JSON object per line with `text` and entities as spans of characters.
-pub fn text_jsonl(out: &mut impl Write, sentences: &[Sentence]) -> Result<Summary> {
-    for sentence in sentences {
-        let mut record = Map::new();
-        document(&mut record, "doc", sentence);
-        record.insert("text".into(), json!(sentence.text));
-        if sentence.pos.is_some() && sentence.words == words::split(&sentence.text) {
-            // Only then does a reader get the same words.
-            part_of_speech(&mut record, sentence);
-        }
-        let aligned = sentence.entities.iter().map(|entity| {
-            let (start, end) = sentence.characters(entity.span);
-            json!({"start": start, "end": end, "type": entity.label})
-        });
-        let entities = aligned.chain(sentence.misaligned.iter().map(misaligned));
-        record.insert("entities".into(), entities.collect());
-        write_line(out, &record)?;
-    }
-    Ok(Summary::of(sentences, true))
-}
-
-/// Writes a JSON list in the format of SpERT and DiffusionNER.
-pub fn spert(out: &mut impl Write, sentences: &[Sentence]) -> Result<Summary> {
-    let records = sentences.iter().map(|sentence| {
-        let mut record = Map::new();
-        record.insert("tokens".into(), token_list(sentence));
-        part_of_speech(&mut record, sentence);
-        record.insert("entities".into(), word_spans(sentence));
-        record.insert("relations".into(), json!([]));
-        neighbours(&mut record, sentence);
-        document(&mut record, "orig_id", sentence);
-        record
-    });
-    write_list(out, records)?;
-    Ok(Summary::of(sentences, false))
-}
-
-/// Writes a JSON list in the format of W2NER and BOPN.
-pub fn w2ner(out: &mut impl Write, sentences: &[Sentence]) -> Result<Summary> {
-    let records = sentences.iter().map(|sentence| {
-        let mut record = Map::new();
-        record.insert("sentence".into(), token_list(sentence));
-        part_of_speech(&mut record, sentence);
-        let entities = sentence.entities.iter().map(|entity| {
-            let index: Vec<usize> = (entity.span.start..entity.span.end).collect();
-            json!({"index": index, "type": entity.label})
-        });
-        record.insert("ner".into(), entities.collect());
-        document(&mut record, "doc", sentence);
-        record
-    });
-    write_list(out, records)?;
-    Ok(Summary::of(sentences, false))
-}
-
-/// Writes one text per line, without entities.
-pub fn plain_text(out: &mut impl Write, sentences: &[Sentence]) -> Result<Summary> {
-    for (index, sentence) in sentences.iter().enumerate() {
-        if sentence.text.contains(['\n', '\r']) || sentence.text.trim().is_empty() {
-            return Err(not_writable(
-                index,
-                "its text is blank or has a line break; write text_jsonl instead",
-            ));
-        }
-        writeln!(out, "{}", sentence.text).map_err(write_error)?;
-    }
-    let summary = Summary::of(sentences, false);
-    Ok(Summary {
-        entities: 0,
-        left_out: summary.left_out + summary.entities,
-        ..summary
-    })
-}
-
-fn joined_words(sentence: &Sentence) -> String {
-    let words: Vec<&str> = sentence
-        .words
-        .iter()
-        .map(|word| word.text.as_str())
-        .collect();
-    words.join(" ")
-}
-
-fn token_list(sentence: &Sentence) -> Value {
-    sentence.words.iter().map(|word| json!(word.text)).collect()
-}
-
-fn word_spans(sentence: &Sentence) -> Value {
-    let spans = sentence.entities.iter().map(
-        |entity| json!({"start": entity.span.start, "end": entity.span.end, "type": entity.label}),
-    );
-    spans.collect()
-}
-
-fn misaligned(entity: &Misaligned) -> Value {
-    json!({"start": entity.start, "end": entity.end, "type": entity.label})
-}
-
-fn document(record: &mut Map<String, Value>, key: &str, sentence: &Sentence) {
-    if let Some(document) = &sentence.document {
-        record.insert(key.into(), json!(document));
-    }
-}
-
-fn part_of_speech(record: &mut Map<String, Value>, sentence: &Sentence) {
-    if let Some(pos) = &sentence.pos {
-        record.insert("pos".into(), json!(pos));
-    }
-}
-
-fn neighbours(record: &mut Map<String, Value>, sentence: &Sentence) {
-    for (key, words) in [("ltokens", &sentence.left), ("rtokens", &sentence.right)] {
-        if !words.is_empty() {
-            record.insert(key.into(), json!(words));
-        }
-    }
-}
-
-fn write_line(out: &mut impl Write, record: &Map<String, Value>) -> Result<()> {
-    serde_json::to_writer(&mut *out, record).map_err(|error| write_error(error.into()))?;
-    writeln!(out).map_err(write_error)
-}
-
-fn write_list(
-    out: &mut impl Write,
-    records: impl Iterator<Item = Map<String, Value>>,
-) -> Result<()> {
-    write!(out, "[").map_err(write_error)?;
-    for (index, record) in records.enumerate() {
-        let separator = if index > 0 { ",\n" } else { "\n" };
-        write!(out, "{separator}").map_err(write_error)?;
-        serde_json::to_writer(&mut *out, &record).map_err(|error| write_error(error.into()))?;
-    }
-    writeln!(out, "\n]").map_err(write_error)
+        _ => "write tokens_jsonl instead",
+    };
+    Error::Config(format!("{format} cannot be written: {instead}"))
 }
 
 /// The error of a writer that does not know its path.
@@ -241,21 +233,13 @@ fn write_error(error: std::io::Error) -> Error {
     Error::io("output", error)
 }
 
-/// The error for a sentence that a format cannot represent.
-fn not_writable(index: usize, problem: impl std::fmt::Display) -> Error {
-    Error::Config(format!(
-        "sentence {} cannot be written: {problem}",
-        index + 1
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    use crate::data::{ReadOptions, Severity, scan};
-    use crate::text::Entity;
+    use crate::data::{ReadOptions, Severity, scan, words};
+    use crate::text::{Discontinuous, Entity, Misaligned};
     use proptest::prelude::*;
     use strum::IntoEnumIterator;
 
@@ -276,6 +260,12 @@ mod tests {
         sentences
     }
 
+    fn written(sentences: &[Sentence], format: Format, scheme: TagScheme) -> Vec<u8> {
+        let mut out = Vec::new();
+        write(&mut out, sentences, format, scheme).unwrap();
+        out
+    }
+
     fn word() -> impl Strategy<Value = String> {
         let known = vec![
             "a",
@@ -294,12 +284,10 @@ mod tests {
             "\"",
             "-",
             "\u{3000}",
-            "# text",
+            "|",
+            "<b>",
+            "&amp;",
         ];
-        let known = known
-            .into_iter()
-            .filter(|word| !word.contains(' '))
-            .collect::<Vec<_>>();
         prop_oneof![
             prop::sample::select(known).prop_map(str::to_string),
             "\\PC{1,4}"
@@ -308,7 +296,7 @@ mod tests {
     }
 
     fn sentence() -> impl Strategy<Value = Sentence> {
-        let label = prop::sample::select(vec!["A", "B-c", "人.NAM"]);
+        let label = prop::sample::select(vec!["A", "B-c", "人.NAM", "a_b"]);
         (
             prop::collection::vec(word(), 1..8),
             prop::collection::vec((0..8usize, 1..4usize, label), 0..5),
@@ -347,16 +335,14 @@ mod tests {
                     sentence.text.push(' ');
                 }
             }
-            let mut written = Vec::new();
-            tokens_jsonl(&mut written, &sentences).unwrap();
+            let written = written(&sentences, Format::TokensJsonl, TagScheme::Iob2);
             prop_assert_eq!(read_back(&written, &options(Format::TokensJsonl)), sentences);
         }
 
         #[test]
         fn lists_round_trip(sentences in prop::collection::vec(sentence(), 0..4)) {
             for format in [Format::Spert, Format::W2ner] {
-                let mut written = Vec::new();
-                write(&mut written, &sentences, format, TagScheme::Iob2).unwrap();
+                let written = written(&sentences, format, TagScheme::Iob2);
                 prop_assert_eq!(&read_back(&written, &options(format)), &sentences);
             }
         }
@@ -381,15 +367,15 @@ mod tests {
                 sentence
             }).collect();
             let mut written = Vec::new();
-            let summary = text_jsonl(&mut written, &sentences).unwrap();
+            let summary = write(&mut written, &sentences, Format::TextJsonl, TagScheme::Iob2).unwrap();
             prop_assert_eq!(summary.left_out, 0);
-            prop_assert_eq!(read_back(&written, &options(Format::TextJsonl)), sentences);
+            let whole = ReadOptions { sentences: Some(crate::data::SentenceCutting::Whole), ..options(Format::TextJsonl) };
+            prop_assert_eq!(read_back(&written, &whole), sentences);
         }
 
         #[test]
         fn columns_round_trip(sentences in prop::collection::vec(sentence(), 1..4), which in 0..4usize) {
-            let mut written = Vec::new();
-            columns(&mut written, &sentences, TagScheme::iter().nth(which).unwrap()).unwrap();
+            let written = written(&sentences, Format::Columns, TagScheme::iter().nth(which).unwrap());
             let read = read_back(&written, &options(Format::Columns));
             prop_assert_eq!(read.len(), sentences.len());
             for (read, sentence) in read.iter().zip(&sentences) {
@@ -400,6 +386,110 @@ mod tests {
                     prop_assert_eq!(read.pos.as_ref(), Some(pos));
                 }
             }
+        }
+
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+
+        #[test]
+        fn no_sentence_makes_a_writer_panic(
+            texts in prop::collection::vec((any::<String>(), 0..9usize, 0..9usize, any::<String>()), 0..4),
+            flags in 0..16u8,
+        ) {
+            let sentences: Vec<Sentence> = texts.into_iter().map(|(text, start, end, label)| {
+                let mut sentence = words::sentence(&text, words::Segmentation::default());
+                sentence.entities.push(Entity::new(start, end, label.clone()));
+                if flags & 1 > 0 {
+                    sentence.misaligned.push(Misaligned { start, end, label: label.clone() });
+                    sentence.discontinuous.push(Discontinuous { parts: vec![(start, end), (end, end + 1)], label: label.clone() });
+                }
+                sentence.document = Some(label);
+                sentence.trailing = " ".to_string();
+                sentence.offset = start;
+                sentence
+            }).collect();
+            for format in Format::iter() {
+                let options = WriteOptions {
+                    multi_tag: flags & 1 > 0,
+                    flat: flags & 2 > 0,
+                    tags: flags & 4 > 0,
+                    strict: flags & 8 > 0,
+                    ..WriteOptions::of(format)
+                };
+                let mut aligned = sentences.clone();
+                for sentence in &mut aligned {
+                    let length = sentence.len();
+                    sentence.entities.retain(|e| !e.span.is_empty() && e.span.end <= length);
+                }
+                for sentences in [&sentences, &aligned] {
+                    let _ = write_with(&mut Vec::new(), sentences, &options);
+                    if format == Format::Brat {
+                        let folder = tempfile::tempdir().unwrap();
+                        let _ = to_path(&folder.path().join("x"), sentences, &options, false);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn formats_that_are_not_written_name_another_one() {
+        for (format, other) in [
+            (Format::Parquet, "tokens_jsonl"),
+            (Format::DocBin, "columns"),
+            (Format::Webanno, "brat"),
+            (Format::Bioc, "pubtator"),
+            (Format::Brat, "folder"),
+        ] {
+            let error = write(&mut Vec::new(), &[], format, TagScheme::Iob2).unwrap_err();
+            assert!(error.to_string().contains(other), "{error}");
+        }
+    }
+
+    #[test]
+    fn existing_files_are_kept_without_force() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.jsonl");
+        let options = WriteOptions::of(Format::TokensJsonl);
+        to_path(&path, &[Sentence::from_words(["a"])], &options, false).unwrap();
+        let error = to_path(&path, &[], &options, false).unwrap_err();
+        assert!(error.to_string().contains("--force"), "{error}");
+        to_path(&path, &[], &options, true).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"");
+    }
+
+    #[test]
+    fn json_lines_say_which_record_could_not_be_read() {
+        for (format, line) in [
+            (Format::TextJsonl, "{\"line\":3,\"error\":\"not UTF-8\"}\n"),
+            (Format::Columns, ""),
+        ] {
+            let mut writer = Writer::begin(Vec::new(), WriteOptions::of(format)).unwrap();
+            let is_written = writer.unreadable(3, "not UTF-8").unwrap();
+            assert_eq!(is_written, !line.is_empty());
+            assert_eq!(writer.finish().unwrap().0, line.as_bytes());
+        }
+    }
+
+    #[test]
+    fn records_may_come_one_by_one() {
+        let sentences = [Sentence::from_words(["a"]), Sentence::from_words(["b"])];
+        for format in Format::iter() {
+            let Ok(mut writer) = Writer::begin(Vec::new(), WriteOptions::of(format)) else {
+                continue;
+            };
+            for sentence in &sentences {
+                writer.record(&[Annotated::gold(sentence)]).unwrap();
+            }
+            let (out, summary) = writer.finish().unwrap();
+            assert_eq!(
+                out,
+                written(&sentences, format, TagScheme::Iob2),
+                "{format}"
+            );
+            assert_eq!(summary.sentences, 2);
         }
     }
 }
