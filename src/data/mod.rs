@@ -23,6 +23,7 @@ mod json_entity;
 mod json_record;
 mod label_studio;
 mod leakage;
+mod multi_tags;
 mod parquet;
 mod prodigy;
 mod pubtator;
