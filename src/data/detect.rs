@@ -7,7 +7,7 @@ use strum::VariantNames;
 
 use super::column_layout::ColumnLayout;
 use super::source::Source;
-use super::{Format, ReadOptions, json};
+use super::{Format, ReadOptions, json, pubtator};
 use crate::error::{Error, Location, Result};
 
 /// Detects the format of a file from its name, its content and, for BRAT, the other files of its folder.
@@ -39,6 +39,9 @@ pub fn detect_format(path: &Path) -> Result<Format> {
     {
         return Ok(format);
     }
+    if let Some(format) = detect_text(&source) {
+        return Ok(format);
+    }
     if let Ok(Some(_)) = ColumnLayout::detect(&source, &ReadOptions::default()) {
         return Ok(Format::Columns);
     }
@@ -53,6 +56,14 @@ pub fn detect_format(path: &Path) -> Result<Format> {
             "the file is neither JSON nor columns with tags",
         )),
     }
+}
+
+/// The format of a text file that can be told from its first lines or from the shape of all lines.
+fn detect_text(source: &Source) -> Option<Format> {
+    if pubtator::detect(source) {
+        return Some(Format::Pubtator);
+    }
+    None
 }
 
 fn format_of_record(record: &Value, first: u8) -> Option<Format> {

@@ -27,6 +27,7 @@ mod multi_tags;
 mod parquet;
 mod prodigy;
 mod pubtator;
+mod pubtator_offsets;
 mod source;
 mod spacy;
 pub mod split;
