@@ -7,7 +7,7 @@ use strum::VariantNames;
 
 use super::column_layout::ColumnLayout;
 use super::source::Source;
-use super::{Format, ReadOptions, json, pubtator};
+use super::{Format, ReadOptions, conllu, json, pubtator};
 use crate::error::{Error, Location, Result};
 
 /// Detects the format of a file from its name, its content and, for BRAT, the other files of its folder.
@@ -62,6 +62,9 @@ pub fn detect_format(path: &Path) -> Result<Format> {
 fn detect_text(source: &Source) -> Option<Format> {
     if pubtator::detect(source) {
         return Some(Format::Pubtator);
+    }
+    if conllu::detect(source) {
+        return Some(Format::Conllu);
     }
     None
 }
