@@ -7,7 +7,7 @@ use strum::VariantNames;
 
 use super::column_layout::ColumnLayout;
 use super::source::Source;
-use super::{Format, ReadOptions, conllu, json, pubtator};
+use super::{Format, ReadOptions, conllu, json, pubtator, webanno};
 use crate::error::{Error, Location, Result};
 
 /// Detects the format of a file from its name, its content and, for BRAT, the other files of its folder.
@@ -60,6 +60,9 @@ pub fn detect_format(path: &Path) -> Result<Format> {
 
 /// The format of a text file that can be told from its first lines or from the shape of all lines.
 fn detect_text(source: &Source) -> Option<Format> {
+    if webanno::detect(source) {
+        return Some(Format::Webanno);
+    }
     if pubtator::detect(source) {
         return Some(Format::Pubtator);
     }
