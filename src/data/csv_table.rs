@@ -144,7 +144,7 @@ impl<'a> Iterator for Table<'a> {
                 break;
             }
         }
-        if fields.iter().all(|field| field.trim().is_empty()) {
+        if fields.iter().all(|field| field.bytes().all(|byte| byte.is_ascii_whitespace())) {
             fields.clear();
         }
         Some(Ok(Record { line, fields }))

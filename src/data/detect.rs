@@ -7,7 +7,7 @@ use strum::VariantNames;
 
 use super::column_layout::ColumnLayout;
 use super::source::Source;
-use super::{Format, ReadOptions, conllu, json, pubtator, webanno};
+use super::{Format, ReadOptions, conllu, csv, json, pubtator, webanno};
 use crate::error::{Error, Location, Result};
 
 /// Detects the format of a file from its name, its content and, for BRAT, the other files of its folder.
@@ -48,6 +48,8 @@ pub fn detect_format(path: &Path) -> Result<Format> {
     match record {
         Some(record) => Err(unknown(path, &describe(&record))),
         None if extension == Some("txt") => Ok(Format::PlainText),
+        None if extension == Some("csv") && csv::detect_without_header(&source) => Ok(Format::Csv),
+        None if extension == Some("csv") => Err(unknown(path, &csv::describe(&source))),
         None if matches!(extension, Some("json" | "jsonl")) => {
             Err(unknown(path, "the first record is not valid JSON"))
         }
@@ -68,6 +70,9 @@ fn detect_text(source: &Source) -> Option<Format> {
     }
     if conllu::detect(source) {
         return Some(Format::Conllu);
+    }
+    if csv::detect(source) {
+        return Some(Format::Csv);
     }
     None
 }
