@@ -65,7 +65,7 @@ impl CellReading {
         for (separator, (lists, single, list, tag)) in SEPARATORS.iter().zip(counts) {
             if lists > single {
                 let note = format!(
-                    "{lists} words have several tags, such as `{list}`; they are read as nested entities, one for each tag"
+                    "words with several tags ({lists} in all, such as `{list}`) are read as words of nested entities"
                 );
                 return Self {
                     separator: Some(*separator),

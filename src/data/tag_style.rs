@@ -43,7 +43,7 @@ pub(super) enum StyleError {
 
 /// True for a cell that says that a word is outside every entity.
 pub(super) fn is_outside(cell: &str) -> bool {
-    matches!(cell, "" | "O" | "_" | "-")
+    matches!(cell, "" | "O" | "o" | "_" | "-" | "NONE" | "None" | "none" | "null" | "nan" | "NaN")
 }
 
 impl TagStyle {
@@ -80,7 +80,9 @@ impl TagStyle {
         }
         let types: HashSet<&str> = inside().take(1_000_000).collect();
         let is_type = |cell: &&str| cell.chars().count() <= 60 && !cell.contains(['\n', '[', '{']);
+        // Without a word outside, the cells may be the classes of whole texts.
         if share(multi_tags::is_tag_or_list) == 0
+            && cells.clone().any(is_outside)
             && types.len() <= MOST_TYPES
             && types.iter().all(is_type)
         {
@@ -275,6 +277,7 @@ mod tests {
         let words: Vec<String> = (0..2000).map(|word| format!("word{word}")).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         assert!(matches!(read(&words, None), Err(StyleError::NotTags(_))));
+        assert!(matches!(read(&["positive", "negative"], None), Err(StyleError::NotTags(_))));
         assert_eq!(read(&[], None), Ok(Vec::new()));
         assert_eq!(read(&["O", ""], None), Ok(Vec::new()));
     }
