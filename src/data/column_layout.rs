@@ -304,12 +304,7 @@ fn check_columns(
     }
 }
 
-fn detect_scheme(
-    sample: &Sample,
-    width: usize,
-    tags: &[usize],
-    cells: &CellReading,
-) -> TagScheme {
+fn detect_scheme(sample: &Sample, width: usize, tags: &[usize], cells: &CellReading) -> TagScheme {
     let sequences = sample.iter().flat_map(|sentence| {
         tags.iter().map(move |column| {
             let rows = sentence.iter().filter(move |row| row.len() == width);

@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn several_tags_in_one_column_are_nested_entities() {
-        let text = "The\tO\nUniversity\tB-ORG\nof\tI-ORG\nOxford\tI-ORG|B-LOC\n\nPaul\tB-PER\n";
+        let text = include_str!("../../tests/fixtures/formats/columns/multi_tags.conll");
         let (sentences, problems) = columns(text);
         assert_eq!(
             found(&sentences[0]),

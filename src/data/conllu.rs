@@ -4,19 +4,17 @@
 //! as `NE=B-PER` (TüBa-D/Z, spaCy, GiNZA), `NER=B-per` (SETimes, hr500k), `name=B-PER` (NorNE, DaNE), `ner=S-PERSON` (Stanza)
 //! and `NE=P_1-pf_2` (NameTag). `# text` and `SpaceAfter=No` give the text.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use super::ReadOptions;
 use super::conllu_annotation::{self, ConlluAnnotation, ConlluColumns};
-use super::conllu_brackets::{Bracket, BracketMention, FieldOrder, brackets};
+use super::conllu_mentions::{Found, Mentions, Note};
 use super::conllu_words::{Unit, Words};
+use super::notes::Notes;
 use super::source::{Collector, Source};
 use crate::text::{Discontinuous, Entity};
 
 pub(super) use conllu_annotation::detect;
-
-/// The most mentions that may be open at a time; more are a sign of a damaged file.
-const MOST_OPEN: usize = 1000;
 
 /// Reads a CoNLL-U file.
 pub(super) fn read(source: &Source, options: &ReadOptions, corpus: &mut Collector) {
@@ -35,14 +33,13 @@ pub(super) fn read(source: &Source, options: &ReadOptions, corpus: &mut Collecto
         columns: &columns,
         annotation: &findings.annotation,
         corpus,
-        order: FieldOrder::default(),
         document: None,
         documents: 0,
         text: None,
         rows: Vec::new(),
         invalid: false,
-        open: Vec::new(),
-        notes: HashMap::new(),
+        mentions: Mentions::default(),
+        notes: Notes::new(),
     };
     for line in source.lines() {
         match line.text {
@@ -57,65 +54,13 @@ pub(super) fn read(source: &Source, options: &ReadOptions, corpus: &mut Collecto
     }
     reader.end_sentence();
     reader.end_document();
-    reader.report_notes();
-}
-
-/// What is said once for the file, with the number of cases.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Note {
-    CrossesSentence,
-    NoType,
-    NoWords,
-    Widened,
-    Discontinuous,
-    OtherText,
-}
-
-impl Note {
-    fn message(self, count: usize) -> String {
-        match self {
-            Note::CrossesSentence => format!(
-                "{count} mentions reach from one sentence into another; skipped, the first ends here"
-            ),
-            Note::NoType => format!("{count} mentions have no entity type; skipped, the first is here"),
-            Note::NoWords => {
-                format!("{count} mentions are on empty nodes and have no words; skipped, the first is here")
-            }
-            Note::Widened => format!(
-                "{count} entities begin or end inside a multiword token; extended to the whole token, the first is here"
-            ),
-            Note::Discontinuous => format!(
-                "{count} entities are discontinuous; they are kept and count as missed, because no model here finds them"
-            ),
-            Note::OtherText => format!(
-                "`# text` of {count} sentences does not consist of their words; their text is built from the words, the first \
-                 is here"
-            ),
-        }
-    }
-}
-
-/// A mention whose bracket is not closed yet.
-struct Open<'a> {
-    mention: BracketMention<'a>,
-    /// First syntactic word; `None` when it began in an earlier sentence.
-    start: Option<usize>,
-    line: usize,
-}
-
-/// An entity over syntactic words.
-struct Found {
-    /// First syntactic word and one past the last, of each part.
-    parts: Vec<(usize, usize)>,
-    label: String,
-    line: usize,
+    reader.notes.report(reader.corpus, Note::message);
 }
 
 struct Reader<'a, 'b> {
     columns: &'b ConlluColumns,
     annotation: &'b ConlluAnnotation,
     corpus: &'b mut Collector,
-    order: FieldOrder,
     document: Option<String>,
     documents: usize,
     /// The text of the next sentence, from a `# text = ` comment.
@@ -124,9 +69,8 @@ struct Reader<'a, 'b> {
     rows: Vec<(usize, Vec<&'a str>)>,
     /// A row of the current sentence is invalid.
     invalid: bool,
-    open: Vec<Open<'a>>,
-    /// Line of the first case and number of cases.
-    notes: HashMap<Note, (usize, usize)>,
+    mentions: Mentions<'a>,
+    notes: Notes<Note>,
 }
 
 impl<'a> Reader<'a, '_> {
@@ -141,7 +85,7 @@ impl<'a> Reader<'a, '_> {
         } else if comment.trim() == "newdoc" || comment.starts_with("newdoc ") {
             self.begin_document("");
         } else if let Some(order) = conllu_annotation::field_order(line) {
-            self.order = order;
+            self.mentions.order = order;
         } else if let Some(text) = value("text") {
             self.text = Some(text);
         }
@@ -160,13 +104,7 @@ impl<'a> Reader<'a, '_> {
     }
 
     fn end_document(&mut self) {
-        for open in std::mem::take(&mut self.open) {
-            let message = format!(
-                "the bracket of this {} is never closed; add the closing bracket to its last word",
-                open.mention.label
-            );
-            self.corpus.error(open.line, message);
-        }
+        self.mentions.end_document(self.corpus);
     }
 
     fn row(&mut self, number: usize, line: &'a str) {
@@ -180,19 +118,6 @@ impl<'a> Reader<'a, '_> {
                 ));
                 self.invalid = true;
             }
-        }
-    }
-
-    fn note(&mut self, note: Note, line: usize) {
-        let (_, count) = self.notes.entry(note).or_insert((line, 0));
-        *count += 1;
-    }
-
-    fn report_notes(&mut self) {
-        let mut notes: Vec<_> = std::mem::take(&mut self.notes).into_iter().collect();
-        notes.sort();
-        for (note, (line, count)) in notes {
-            self.corpus.warn(line, note.message(count));
         }
     }
 
@@ -210,17 +135,29 @@ impl<'a> Reader<'a, '_> {
         let mut found = Vec::new();
         match self.annotation {
             ConlluAnnotation::None => {}
-            ConlluAnnotation::Brackets(_) => valid &= self.brackets(&words.units, &mut found),
+            ConlluAnnotation::Brackets(_) => {
+                let (mentions, notes) = (&mut self.mentions, &mut self.notes);
+                valid &= mentions.sentence(&words.units, &mut found, notes, self.corpus);
+            }
             ConlluAnnotation::Tags(_, style, scheme) => {
-                let units: Vec<&Unit> = words.units.iter().filter(|unit| unit.start < unit.end).collect();
+                let units: Vec<&Unit> = words
+                    .units
+                    .iter()
+                    .filter(|unit| unit.start < unit.end)
+                    .collect();
                 let cells: Vec<&str> = units.iter().map(|unit| unit.value.unwrap_or("O")).collect();
                 let (entities, problems) = style.decode(&cells, *scheme);
                 valid &= self.tags(&units, entities, problems, &mut found);
             }
             ConlluAnnotation::Columns(style, scheme) => {
-                let units: Vec<&Unit> = words.units.iter().filter(|unit| unit.start < unit.end).collect();
+                let units: Vec<&Unit> = words
+                    .units
+                    .iter()
+                    .filter(|unit| unit.start < unit.end)
+                    .collect();
                 for column in &self.columns.tags {
-                    let cells: Vec<&str> = units.iter().map(|unit| rows[unit.row].1[*column]).collect();
+                    let cells: Vec<&str> =
+                        units.iter().map(|unit| rows[unit.row].1[*column]).collect();
                     let (entities, problems) = style.decode(&cells, *scheme);
                     valid &= self.tags(&units, entities, problems, &mut found);
                 }
@@ -228,7 +165,7 @@ impl<'a> Reader<'a, '_> {
         }
         let (mut sentence, is_given) = words.sentence(text);
         if text.is_some() && !is_given {
-            self.note(Note::OtherText, *first);
+            self.notes.add(Note::OtherText, *first);
         }
         sentence.document = self.document.clone();
         let mut seen: HashSet<Entity> = HashSet::new();
@@ -237,12 +174,14 @@ impl<'a> Reader<'a, '_> {
                 .map(|(start, end)| (words.word[*start], words.word[*end - 1] + 1))
                 .collect();
             if parts.iter().any(|part| words.cuts_token(*part)) {
-                self.note(Note::Widened, line);
+                self.notes.add(Note::Widened, line);
             }
             let [(start, end)] = spans[..] else {
-                self.note(Note::Discontinuous, line);
+                self.notes.add(Note::Discontinuous, line);
                 let parts = (spans.iter())
-                    .map(|(start, end)| (sentence.words[*start].start, sentence.words[*end - 1].end))
+                    .map(|(start, end)| {
+                        (sentence.words[*start].start, sentence.words[*end - 1].end)
+                    })
                     .collect();
                 sentence.discontinuous.push(Discontinuous { parts, label });
                 continue;
@@ -251,11 +190,14 @@ impl<'a> Reader<'a, '_> {
             if seen.insert(entity.clone()) {
                 sentence.entities.push(entity);
             } else {
-                self.corpus.warn(line, format!(
-                    "the {} `{}` is given twice; counted once, delete one",
-                    entity.label,
-                    sentence.surface(entity.span)
-                ));
+                self.corpus.warn(
+                    line,
+                    format!(
+                        "the {} `{}` is given twice; counted once, delete one",
+                        entity.label,
+                        sentence.surface(entity.span)
+                    ),
+                );
             }
         }
         sentence.entities.sort();
@@ -297,109 +239,7 @@ impl<'a> Reader<'a, '_> {
         }));
         valid
     }
-
-    /// Reads the brackets of a sentence; false when one is invalid.
-    fn brackets(&mut self, units: &[Unit<'a>], found: &mut Vec<Found>) -> bool {
-        let mut valid = true;
-        let mut partial: Partial = HashMap::new();
-        for unit in units {
-            let Some(value) = unit.value else {
-                continue;
-            };
-            let list = match brackets(value) {
-                Ok(list) => list,
-                Err(error) => {
-                    self.corpus.error(unit.line, error.to_string());
-                    valid = false;
-                    continue;
-                }
-            };
-            for bracket in list {
-                match bracket {
-                    Bracket::Open(content) | Bracket::Single(content) => {
-                        let mention = self.order.mention(content);
-                        let (start, line) = (Some(unit.start), unit.line);
-                        let open = Open { mention, start, line };
-                        if matches!(bracket, Bracket::Single(_)) {
-                            self.close(open, unit, &mut partial, found);
-                        } else if self.open.len() < MOST_OPEN {
-                            self.open.push(open);
-                        } else {
-                            let message = format!("more than {MOST_OPEN} brackets are open; close them");
-                            self.corpus.error(line, message);
-                            valid = false;
-                        }
-                    }
-                    Bracket::Close(name) => {
-                        let matches = |open: &Open| open.mention.is_closed_by(name);
-                        match self.open.iter().rposition(matches) {
-                            Some(index) => {
-                                let open = self.open.remove(index);
-                                self.close(open, unit, &mut partial, found);
-                            }
-                            None => {
-                                let message = format!(
-                                    "`{name})` closes a bracket that was not opened; add `({name}` to the first word, or delete it"
-                                );
-                                self.corpus.error(unit.line, message);
-                                valid = false;
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        for (line, _) in partial.into_values() {
-            self.note(Note::CrossesSentence, line);
-        }
-        for open in &mut self.open {
-            open.start = None;
-        }
-        valid
-    }
-
-    /// Takes over a mention that ends with a unit.
-    fn close(
-        &mut self,
-        open: Open<'a>,
-        unit: &Unit,
-        partial: &mut Partial<'a>,
-        found: &mut Vec<Found>,
-    ) {
-        let mention = open.mention;
-        let Some(start) = open.start else {
-            return self.note(Note::CrossesSentence, unit.line);
-        };
-        if mention.label.is_empty() {
-            return self.note(Note::NoType, open.line);
-        }
-        let part = (start, unit.end);
-        let mut parts = vec![part];
-        if let Some((_, total)) = mention.part {
-            let key = (mention.group.unwrap_or(mention.label), total);
-            let (_, known) = partial.entry(key).or_insert((open.line, Vec::new()));
-            known.push(part);
-            if known.len() < total {
-                return;
-            }
-            parts = std::mem::take(known);
-            partial.remove(&key);
-        }
-        parts.retain(|(start, end)| start < end);
-        parts.sort();
-        if parts.is_empty() {
-            return self.note(Note::NoWords, open.line);
-        }
-        found.push(Found {
-            parts,
-            label: mention.label.to_string(),
-            line: open.line,
-        });
-    }
 }
-
-/// The parts found so far of discontinuous mentions, by group and number of parts, with the line of the first.
-type Partial<'a> = HashMap<(&'a str, usize), (usize, Vec<(usize, usize)>)>;
 
 #[cfg(test)]
 mod tests {
@@ -473,8 +313,16 @@ mod tests {
         assert_eq!(crate::text::slice(&sentences[1].text, start, end), "repair");
         let messages: Vec<&str> = problems.iter().map(|p| p.message.as_str()).collect();
         assert_eq!(problems.len(), 2, "{messages:?}");
-        assert!(messages.iter().any(|message| message.contains("discontinuous")));
-        assert!(messages.iter().any(|message| message.contains("empty nodes")));
+        assert!(
+            messages
+                .iter()
+                .any(|message| message.contains("discontinuous"))
+        );
+        assert!(
+            messages
+                .iter()
+                .any(|message| message.contains("empty nodes"))
+        );
         assert!(problems.iter().all(|p| p.severity == Severity::Warning));
     }
 
@@ -521,7 +369,11 @@ mod tests {
         ] {
             let (sentences, problems) = with(rows(text));
             assert_eq!(problems, [], "{text}");
-            assert_eq!(found(&sentences[0]), [("a b", "person"), ("b", "place")], "{text}");
+            assert_eq!(
+                found(&sentences[0]),
+                [("a b", "person"), ("b", "place")],
+                "{text}"
+            );
         }
     }
 
@@ -533,8 +385,16 @@ mod tests {
         assert_eq!(sentences.len(), 3);
         assert_eq!(found(&sentences[2]), [("f", "x")]);
         let messages: Vec<&str> = problems.iter().map(|p| p.message.as_str()).collect();
-        for part in ["2 mentions reach", "1 mentions have no entity type", "`# text` of 1", "given twice"] {
-            assert!(messages.iter().any(|message| message.contains(part)), "{messages:?}");
+        for part in [
+            "2 mentions reach",
+            "1 mentions have no entity type",
+            "`# text` of 1",
+            "given twice",
+        ] {
+            assert!(
+                messages.iter().any(|message| message.contains(part)),
+                "{messages:?}"
+            );
         }
         assert!(problems.iter().all(|p| p.severity == Severity::Warning));
     }
@@ -548,7 +408,10 @@ mod tests {
             ("1\ta\t_\tX\t_\t_\t0\tdep\t_\tEntity=1)\n", 3),
             ("1\ta\t_\tX\t_\t_\t0\tdep\t_\tEntity=x\n", 3),
             ("x\ta\t_\tX\t_\t_\t0\tdep\t_\t_\n", 3),
-            ("1-2\ta\t_\tX\t_\t_\t0\tdep\t_\t_\n1\ta\t_\tX\t_\t_\t0\tdep\t_\t_\n", 3),
+            (
+                "1-2\ta\t_\tX\t_\t_\t0\tdep\t_\t_\n1\ta\t_\tX\t_\t_\t0\tdep\t_\t_\n",
+                3,
+            ),
             ("1\t\t_\tX\t_\t_\t0\tdep\t_\t_\n", 3),
         ] {
             let (_, problems) = with(format!("{head}{text}"));
@@ -583,8 +446,14 @@ mod tests {
             (rows("a Entity=(1-x)\nb\n"), Format::Conllu),
             (rows("a\nb\n").replace('\n', "\r\n"), Format::Conllu),
             (rows("a O\nb B-X\n"), Format::Columns),
-            ("# global.columns = ID FORM MISC\n1\ta\tNE=B-X\n".to_string(), Format::Conllu),
-            ("# global.columns = ID FORM NER\n1\ta\tB-X\n".to_string(), Format::Columns),
+            (
+                "# global.columns = ID FORM MISC\n1\ta\tNE=B-X\n".to_string(),
+                Format::Conllu,
+            ),
+            (
+                "# global.columns = ID FORM NER\n1\ta\tB-X\n".to_string(),
+                Format::Columns,
+            ),
         ] {
             std::fs::write(&path, &text).unwrap();
             assert_eq!(detect_format(&path).unwrap(), format, "{text}");

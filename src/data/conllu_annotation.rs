@@ -73,7 +73,9 @@ impl ConlluColumns {
             },
             Some(header) => {
                 let missing = |name: &str| {
-                    format!("the line `# global.columns` has no {name}, which every CoNLL-U Plus file needs; add it")
+                    format!(
+                        "the line `# global.columns` has no {name}, which every CoNLL-U Plus file needs; add it"
+                    )
                 };
                 Self {
                     tabs: with_tabs >= without,
@@ -99,7 +101,9 @@ impl ConlluColumns {
     /// Splits a row into fields; `None` when it has another number of them.
     pub fn fields<'a>(&self, line: &'a str) -> Result<Vec<&'a str>, usize> {
         let mut fields: Vec<&str> = if self.tabs {
-            line.split('\t').map(|field| field.trim_matches(' ')).collect()
+            line.split('\t')
+                .map(|field| field.trim_matches(' '))
+                .collect()
         } else {
             line.split_whitespace().collect()
         };
@@ -115,7 +119,8 @@ impl ConlluColumns {
 
     /// The value of a key of MISC.
     pub fn misc<'a>(&self, row: &[&'a str], key: &str) -> Option<&'a str> {
-        pairs(row[self.misc?]).find_map(|(name, value)| name.eq_ignore_ascii_case(key).then_some(value))
+        pairs(row[self.misc?])
+            .find_map(|(name, value)| name.eq_ignore_ascii_case(key).then_some(value))
     }
 }
 
@@ -191,7 +196,9 @@ pub(super) fn find(
         }
     }
     let mut notes = Vec::new();
-    let others: Vec<String> = (usable.iter().skip(1)).map(|(key, _)| format!("`{key}=`")).collect();
+    let others: Vec<String> = (usable.iter().skip(1))
+        .map(|(key, _)| format!("`{key}=`"))
+        .collect();
     if let Some((key, annotation)) = usable.into_iter().next() {
         if !others.is_empty() {
             notes.push(format!(
@@ -223,9 +230,10 @@ pub(super) fn find(
         ));
     }
     let keys: Vec<&str> = survey.keys.iter().map(String::as_str).collect();
-    let keys = match keys.is_empty() {
-        true => "no keys".to_string(),
-        false => format!("the keys {}", keys.join(", ")),
+    let keys = if keys.is_empty() {
+        "no keys".to_string()
+    } else {
+        format!("the keys {}", keys.join(", "))
     };
     notes.push(format!(
         "the file has no entities: the column MISC has {keys}; {known}"
@@ -272,7 +280,8 @@ impl<'a> Survey<'a> {
 
     fn sentence(&mut self, rows: Vec<Vec<&'a str>>, columns: &ConlluColumns) {
         for column in &columns.tags {
-            self.columns.push(rows.iter().map(|row| row[*column]).collect());
+            self.columns
+                .push(rows.iter().map(|row| row[*column]).collect());
         }
         let Some(misc) = columns.misc else {
             return;
@@ -355,7 +364,8 @@ pub(super) fn detect(source: &Source) -> bool {
         let id = row[columns.id].split(['-', '.']).next().unwrap_or_default();
         let is_id = !id.is_empty() && id.bytes().all(|b| b.is_ascii_digit());
         fitting += usize::from(is_id && is_head && is_pos && is_misc);
-        let is_key = |(name, _): (&str, &str)| KEYS.iter().any(|key| name.eq_ignore_ascii_case(key));
+        let is_key =
+            |(name, _): (&str, &str)| KEYS.iter().any(|key| name.eq_ignore_ascii_case(key));
         with_entities += usize::from(pairs(row[misc]).any(is_key));
         with_tags += usize::from(row.iter().skip(3).any(|cell| super::bio::is_tag(cell)));
     }

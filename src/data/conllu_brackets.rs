@@ -85,7 +85,15 @@ impl FieldOrder {
                 .position(|name| known.contains(&name.to_ascii_lowercase().as_str()))
         };
         Self {
-            label: position(&["etype", "entity", "type", "entity_type", "label", "ner", "ne"]),
+            label: position(&[
+                "etype",
+                "entity",
+                "type",
+                "entity_type",
+                "label",
+                "ner",
+                "ne",
+            ]),
             group: position(&["grp", "eid", "group", "id", "entity_id", "cluster"]),
             names,
         }
@@ -145,7 +153,9 @@ pub(super) fn split_part(field: &str) -> (&str, Option<(usize, usize)>) {
         let (name, part) = field.strip_suffix(']')?.rsplit_once('[')?;
         let (number, total) = part.split_once('/')?;
         let (number, total) = (number.parse().ok()?, total.parse().ok()?);
-        (1..=total).contains(&number).then_some((name, (number, total)))
+        (1..=total)
+            .contains(&number)
+            .then_some((name, (number, total)))
     };
     match part() {
         Some((name, part)) => (name, Some(part)),
@@ -225,7 +235,11 @@ mod tests {
     fn the_header_gives_the_order_of_the_fields() {
         for (header, content, close) in [
             ("GRP-etype-infstat", "3-person-new", "3"),
-            ("entity-GRP-infstat-MIN-coref_type-identity", "person-3-new-1-sgl-Jean-Luc", "3"),
+            (
+                "entity-GRP-infstat-MIN-coref_type-identity",
+                "person-3-new-1-sgl-Jean-Luc",
+                "3",
+            ),
             ("eid-etype-head-other", "e3-person-1-", "e3"),
             ("etype-identity", "person-Alexandria", "person"),
             ("", "person-3", "person-3"),
@@ -241,8 +255,16 @@ mod tests {
             assert!(mention.is_closed_by(close), "{header}");
             assert!(!mention.is_closed_by("4"), "{header}");
         }
-        assert_eq!(FieldOrder::from_header("eid-head").mention("e1-2").label, "");
-        assert_eq!(FieldOrder::from_header("eid-etype-head").mention("c1--1").label, "");
+        assert_eq!(
+            FieldOrder::from_header("eid-head").mention("e1-2").label,
+            ""
+        );
+        assert_eq!(
+            FieldOrder::from_header("eid-etype-head")
+                .mention("c1--1")
+                .label,
+            ""
+        );
     }
 
     #[test]

@@ -123,11 +123,15 @@ impl<'a> Words<'a> {
                 }
             }
             if let Some(bad) = (parts.iter()).find(|part| rows[**part].1[columns.form].is_empty()) {
-                return Err((rows[*bad].0, "the word is empty; put a word in it".to_string()));
+                return Err((
+                    rows[*bad].0,
+                    "the word is empty; put a word in it".to_string(),
+                ));
             }
             result.token(rows, columns, index, &parts);
             // The annotation of a token counts if its parts have none.
-            let is_of_token = value(row).is_some() && parts.iter().all(|part| value(&rows[*part].1).is_none());
+            let is_of_token =
+                value(row).is_some() && parts.iter().all(|part| value(&rows[*part].1).is_none());
             if parts != [index] && is_of_token {
                 result.unit(index, *line, value(row), parts.len());
             } else {
@@ -140,10 +144,14 @@ impl<'a> Words<'a> {
             }
             index = next;
         }
-        match result.words.is_empty() {
-            true => Err((rows.first().map_or(0, |row| row.0), "the sentence has no words".to_string())),
-            false => Ok(result),
+        if result.words.is_empty() {
+            let line = rows.first().map_or(0, |row| row.0);
+            return Err((
+                line,
+                "the sentence has no words; delete its rows".to_string(),
+            ));
         }
+        Ok(result)
     }
 
     /// Adds a row that stands for the next `count` syntactic words.
@@ -170,7 +178,9 @@ impl<'a> Words<'a> {
         let form = row[columns.form];
         let pos = |part: &usize| columns.pos.map_or("_", |column| rows[*part].1[column]);
         let space_after = columns.misc(row, "SpaceAfter") != Some("No");
-        let forms: Vec<&str> = (parts.iter()).map(|part| rows[*part].1[columns.form]).collect();
+        let forms: Vec<&str> = (parts.iter())
+            .map(|part| rows[*part].1[columns.form])
+            .collect();
         if forms.concat() == form || form == "_" || form.is_empty() {
             let is_hidden = forms.concat() != form;
             for (place, part) in parts.iter().enumerate() {
@@ -194,7 +204,9 @@ impl<'a> Words<'a> {
 
     /// True when some syntactic words begin or end inside a word of the text.
     pub fn cuts_token(&self, (start, end): (usize, usize)) -> bool {
-        let same = |left: usize| self.word.get(left) == self.word.get(left + 1) && left + 1 < self.word.len();
+        let same = |left: usize| {
+            self.word.get(left) == self.word.get(left + 1) && left + 1 < self.word.len()
+        };
         (start > 0 && same(start - 1)) || (end > 0 && same(end - 1))
     }
 
@@ -204,7 +216,11 @@ impl<'a> Words<'a> {
         let aligned = text.and_then(|text| words::align(text, &forms));
         let is_given = aligned.is_some();
         let mut sentence = aligned.unwrap_or_else(|| self.joined());
-        if self.words.iter().any(|word| word.pos.trim_matches(['_', '+']) != "") {
+        if self
+            .words
+            .iter()
+            .any(|word| !word.pos.trim_matches(['_', '+']).is_empty())
+        {
             sentence.pos = Some(self.words.iter().map(|word| word.pos.clone()).collect());
         }
         (sentence, is_given)

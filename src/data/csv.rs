@@ -10,11 +10,9 @@ use std::collections::HashSet;
 use super::ReadOptions;
 use super::csv_cells::{self, Spans};
 use super::csv_columns::{CsvColumns, RecordIs, unknown};
+use super::csv_rows::{self, Row};
 use super::csv_table::{Record, Table};
 use super::source::{Collector, Source};
-use super::tag_scheme::TagScheme;
-use super::tag_style::TagStyle;
-use crate::text::{Entity, Sentence};
 
 /// The most words of a file that gives no sentences; longer files are refused.
 const LONGEST: usize = 500;
@@ -24,7 +22,8 @@ pub(super) fn detect(source: &Source) -> bool {
     let Ok(text) = source.text() else {
         // Perhaps in another encoding; the reader will say so.
         let lossy = source.lossy();
-        return CsvColumns::of(&lossy, &ReadOptions::default()).is_ok_and(|columns| columns.has_header);
+        return CsvColumns::of(&lossy, &ReadOptions::default())
+            .is_ok_and(|columns| columns.has_header);
     };
     CsvColumns::of(text, &ReadOptions::default()).is_ok_and(|columns| {
         columns.has_header && Table::new(text, columns.separator).nth(1).is_some()
@@ -96,26 +95,6 @@ struct Reader<'b> {
     corpus: &'b mut Collector,
 }
 
-/// A sentence as lists of words and tags.
-struct Row {
-    line: usize,
-    /// The line of each word.
-    lines: Vec<usize>,
-    words: Vec<String>,
-    /// For each tag column a tag for each word.
-    tags: Vec<Vec<String>>,
-    pos: Option<Vec<String>>,
-    text: Option<String>,
-    document: Option<String>,
-    invalid: bool,
-}
-
-/// The style and scheme of the tags of a file.
-struct Tags {
-    style: TagStyle,
-    scheme: TagScheme,
-}
-
 impl Reader<'_> {
     fn check_width(&mut self, record: &Record) -> bool {
         let fits = record.fields.len() == self.columns.width;
@@ -131,7 +110,9 @@ impl Reader<'_> {
     }
 
     fn field<'r>(&self, record: &'r Record, column: Option<usize>) -> Option<&'r str> {
-        column.and_then(|column| record.fields.get(column)).map(|field| trimmed(field))
+        column
+            .and_then(|column| record.fields.get(column))
+            .map(|field| trimmed(field))
     }
 
     /// The name of the document of a record.
@@ -157,7 +138,8 @@ impl Reader<'_> {
             let document = self.document(record);
             let known = current.as_ref();
             let is_other = !sentence.is_empty() && known.is_none_or(|known| known.0 != sentence);
-            let is_other_document = document.is_some() && known.is_some_and(|known| known.1 != document);
+            let is_other_document =
+                document.is_some() && known.is_some_and(|known| known.1 != document);
             if is_new || is_other || is_other_document {
                 let key = (sentence.to_string(), document.clone());
                 if !sentence.is_empty() && !seen.insert(key.clone()) && repeated.is_none() {
@@ -211,14 +193,15 @@ impl Reader<'_> {
             if count > LONGEST {
                 return self.corpus.error(0, message);
             }
-            self.corpus.warn(0, format!("{message}. Read as one sentence"));
+            self.corpus
+                .warn(0, format!("{message}. Read as one sentence"));
         }
         if let Some((line, sentence)) = repeated {
             self.corpus.warn(line, format!(
                 "sentence `{sentence}` occurs again after another; read as a sentence of its own, so sort the file if it is not"
             ));
         }
-        self.push(rows);
+        csv_rows::push(rows, self.options, self.corpus);
     }
 
     /// Reads a list of words, or a text, and a list of tags in each record.
@@ -241,7 +224,7 @@ impl Reader<'_> {
                 Err(message) => self.corpus.error(record.line, message),
             }
         }
-        self.push(rows);
+        csv_rows::push(rows, self.options, self.corpus);
     }
 
     fn sentence(&self, record: &Record) -> Result<Row, String> {
@@ -254,9 +237,8 @@ impl Reader<'_> {
         let count = tags.first().map_or(0, Vec::len);
         let text = self.field(record, columns.text);
         let words = match (self.field(record, columns.word), text) {
-            (Some(words), _) => {
-                csv_cells::strings(words).map_err(|error| format!("the cell of the words {error}"))?
-            }
+            (Some(words), _) => csv_cells::strings(words)
+                .map_err(|error| format!("the cell of the words {error}"))?,
             (None, text) => csv_cells::words(text.unwrap_or_default(), count, self.options),
         };
         if let Some(list) = tags.iter().find(|list| list.len() != words.len()) {
@@ -281,64 +263,6 @@ impl Reader<'_> {
         })
     }
 
-    /// Decodes the tags and adds the sentences to the corpus.
-    fn push(&mut self, rows: Vec<Row>) {
-        let cells = || rows.iter().flat_map(|row| row.tags.iter().flatten().map(String::as_str));
-        let style = match TagStyle::detect(cells(), self.options.labels.as_deref()) {
-            Ok(style) => style,
-            Err(error) => return self.corpus.error(0, format!("the column of the tags {error}")),
-        };
-        if let Some(note) = style.note() {
-            self.corpus.warn(0, note);
-        }
-        let scheme = self.options.scheme.unwrap_or_else(|| {
-            let lists = rows.iter().flat_map(|row| &row.tags);
-            style.detect_scheme(lists.map(|tags| tags.iter().map(String::as_str)))
-        });
-        let tags = Tags { style, scheme };
-        for row in rows {
-            self.push_row(row, &tags);
-        }
-    }
-
-    fn push_row(&mut self, row: Row, tags: &Tags) {
-        if row.words.is_empty() {
-            return;
-        }
-        let words: Vec<&str> = row.words.iter().map(String::as_str).collect();
-        let aligned = row.text.as_deref().and_then(|text| super::words::align(text, &words));
-        let mut sentence = aligned.unwrap_or_else(|| Sentence::from_words(words));
-        sentence.document = row.document;
-        sentence.pos = row.pos;
-        let mut valid = !row.invalid;
-        let mut seen: HashSet<Entity> = HashSet::new();
-        for list in &row.tags {
-            let list: Vec<&str> = list.iter().map(String::as_str).collect();
-            let (entities, problems) = tags.style.decode(&list, tags.scheme);
-            for problem in problems {
-                let line = row.lines[problem.index];
-                if problem.fatal {
-                    valid = false;
-                    self.corpus.error(line, problem.message);
-                } else {
-                    self.corpus.warn(line, problem.message);
-                }
-            }
-            for entity in entities {
-                if seen.insert(entity.clone()) {
-                    sentence.entities.push(entity);
-                } else {
-                    let message = format!("the {} that starts here is given twice; counted once", entity.label);
-                    self.corpus.warn(row.lines[entity.span.start], message);
-                }
-            }
-        }
-        sentence.entities.sort();
-        if valid {
-            self.corpus.push(row.line, sentence);
-        }
-    }
-
     /// Reads a text and a list of spans in each record.
     fn texts(&mut self, records: &[Record]) {
         let columns = self.columns;
@@ -347,12 +271,27 @@ impl Reader<'_> {
             if !self.check_width(record) {
                 continue;
             }
-            let Some(text) = columns.text.or(columns.word).map(|column| record.fields[column].as_ref()) else {
+            let Some(text) = columns
+                .text
+                .or(columns.word)
+                .map(|column| record.fields[column].as_ref())
+            else {
                 continue;
             };
             let document = self.document(record);
-            let cells: Vec<&str> = columns.tags.iter().map(|tag| record.fields[*tag].as_ref()).collect();
-            spans.push(record.line, text, document, &cells, self.options, self.corpus);
+            let cells: Vec<&str> = columns
+                .tags
+                .iter()
+                .map(|tag| record.fields[*tag].as_ref())
+                .collect();
+            spans.push(
+                record.line,
+                text,
+                document,
+                &cells,
+                self.options,
+                self.corpus,
+            );
         }
     }
 }
@@ -361,6 +300,7 @@ impl Reader<'_> {
 mod tests {
     use super::*;
     use crate::data::{Format, Problem, SentenceCutting, Severity, detect_format, scan};
+    use crate::text::Sentence;
 
     fn fixture(name: &str) -> (Vec<Sentence>, Vec<Problem>) {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/formats/csv");
@@ -397,10 +337,16 @@ mod tests {
         let (sentences, problems) = fixture("kaggle.csv");
         assert_eq!(problems, []);
         assert_eq!(sentences.len(), 2);
-        assert_eq!(sentences[0].text, "Thousands of demonstrators marched through New York \" ,");
+        assert_eq!(
+            sentences[0].text,
+            "Thousands of demonstrators marched through New York \" ,"
+        );
         assert_eq!(found(&sentences[0]), [("New York", "geo")]);
         assert_eq!(sentences[0].pos.as_ref().unwrap()[7..], ["``", ","]);
-        assert_eq!(found(&sentences[1]), [("Iran", "geo"), ("president", "per")]);
+        assert_eq!(
+            found(&sentences[1]),
+            [("Iran", "geo"), ("president", "per")]
+        );
     }
 
     #[test]
@@ -438,7 +384,10 @@ mod tests {
         assert_eq!(problems, []);
         assert_eq!(found(&sentences[0]), [("Ada", "per")]);
         assert_eq!(sentences[0].pos.as_ref().unwrap(), &["N", "V", "."]);
-        assert_eq!((sentences[1].text.as_str(), found(&sentences[1])), ("Rio.", vec![("Rio", "geo")]));
+        assert_eq!(
+            (sentences[1].text.as_str(), found(&sentences[1])),
+            ("Rio.", vec![("Rio", "geo")])
+        );
     }
 
     /// The CSV export of Label Studio 1.12, and dictionaries as for spaCy 2.
@@ -451,10 +400,19 @@ mod tests {
         entities.sort();
         assert_eq!(
             entities,
-            [("University", "FAC"), ("University", "ORG"), ("University of Lindholm", "ORG")]
+            [
+                ("University", "FAC"),
+                ("University", "ORG"),
+                ("University of Lindholm", "ORG")
+            ]
         );
         assert_eq!(sentences[1].text, "Nothing\nhere");
-        for cell in ["[[0, 3, \"\"PER\"\"]]", "{'entities': [(0, 3, 'PER')]}", "[('PER', 0, 3)]", "[{'start': '0', 'end': 3, 'type': 'PER'}]"] {
+        for cell in [
+            "[[0, 3, \"\"PER\"\"]]",
+            "{'entities': [(0, 3, 'PER')]}",
+            "[('PER', 0, 3)]",
+            "[{'start': '0', 'end': 3, 'type': 'PER'}]",
+        ] {
             let text = format!("text,entities\nAda sang,\"{cell}\"\n");
             let (sentences, problems) = with(&text, whole());
             assert_eq!(problems, [], "{cell}");
@@ -498,22 +456,52 @@ mod tests {
         for (text, line, part) in [
             ("sentence_id,word,tag\n1,a,O\n1,b\n", 3, "2 columns"),
             ("sentence_id,word,tag\n1,a,O\n1,,O\n", 3, "empty"),
-            ("sentence_id,word,tag\n1,a,B-X\n1,b,C-X\n1,c,O\n", 3, "not a tag"),
+            (
+                "sentence_id,word,tag\n1,a,B-X\n1,b,C-X\n1,c,O\n",
+                3,
+                "not a tag",
+            ),
             ("sentence_id,word,tag\n1,a,O\n1,\"b,O\n1,c,O\n", 3, "quote"),
-            ("tokens,tags\n\"['a', 'b']\",\"['O']\"\n", 2, "2 words but 1 tags"),
-            ("tokens,tags\n\"['a' ... 'b']\",\"['O', 'O']\"\n", 2, "shortened"),
+            (
+                "tokens,tags\n\"['a', 'b']\",\"['O']\"\n",
+                2,
+                "2 words but 1 tags",
+            ),
+            (
+                "tokens,tags\n\"['a' ... 'b']\",\"['O', 'O']\"\n",
+                2,
+                "shortened",
+            ),
             ("text,entities\nAda,\"[[0, 3]]\"\n", 2, "[start, end, type]"),
-            ("text,entities\nAda,\"[{'start': 0, 'end': 3, 'label': 'X', 'text': 'Eda'}]\"\n", 2, "`Ada` in the text"),
+            (
+                "text,entities\nAda,\"[{'start': 0, 'end': 3, 'label': 'X', 'text': 'Eda'}]\"\n",
+                2,
+                "`Ada` in the text",
+            ),
             ("text,entities\nAda,\"{'foo': 1}\"\n", 2, "keys foo"),
         ] {
             let (sentences, problems) = with(text, whole());
             assert!(sentences.is_empty(), "{text}: {sentences:?}");
             assert_eq!(problems.len(), 1, "{text}: {problems:?}");
-            assert_eq!((problems[0].severity, problems[0].location.line), (Severity::Error, line), "{text}: {problems:?}");
+            assert_eq!(
+                (problems[0].severity, problems[0].location.line),
+                (Severity::Error, line),
+                "{text}: {problems:?}"
+            );
             assert!(problems[0].message.contains(part), "{problems:?}");
         }
-        let (_, problems) = with(b"Sentence #,Word,Tag\nSentence: 1,Zo\xeb,O\n,x,O\n", whole());
-        assert_eq!((problems.len(), problems[0].location.line, problems[0].location.column), (1, 2, 15));
+        let (_, problems) = with(
+            b"Sentence #,Word,Tag\nSentence: 1,Zo\xeb,O\n,x,O\n",
+            whole(),
+        );
+        assert_eq!(
+            (
+                problems.len(),
+                problems[0].location.line,
+                problems[0].location.column
+            ),
+            (1, 2, 15)
+        );
         assert!(problems[0].message.contains("iconv"));
     }
 
@@ -525,7 +513,10 @@ mod tests {
         assert!(problems[0].message.contains("sentence_id"), "{problems:?}");
         let (sentences, problems) = with("word,tag\na,O\nb,B-X\n", ReadOptions::default());
         assert_eq!((sentences.len(), problems.len()), (1, 1));
-        let (_, problems) = with("sentence_id,word,tag\n1,a,O\n2,b,O\n2,c,O\n1,d,O\n", ReadOptions::default());
+        let (_, problems) = with(
+            "sentence_id,word,tag\n1,a,O\n2,b,O\n2,c,O\n1,d,O\n",
+            ReadOptions::default(),
+        );
         assert!(problems[0].message.contains("occurs again"), "{problems:?}");
     }
 
@@ -533,10 +524,18 @@ mod tests {
     fn other_files_are_not_taken_for_tables() {
         let folder = tempfile::tempdir().unwrap();
         for (name, content, format) in [
-            ("a.txt", "Words, tags and labels.\nJust a text.\n", Some(Format::PlainText)),
+            (
+                "a.txt",
+                "Words, tags and labels.\nJust a text.\n",
+                Some(Format::PlainText),
+            ),
             ("b.tsv", "EU\tB-ORG\nsaid\tO\n", Some(Format::Columns)),
             ("c.csv", "a,b\n1,2\n", None),
-            ("d.txt", "word\ttag\nEU\tB-ORG\n\nsaid\tO\n", Some(Format::Csv)),
+            (
+                "d.txt",
+                "word\ttag\nEU\tB-ORG\n\nsaid\tO\n",
+                Some(Format::Csv),
+            ),
             ("e.csv", "EU,B-ORG\nsaid,O\n", Some(Format::Csv)),
         ] {
             let path = folder.path().join(name);

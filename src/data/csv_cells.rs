@@ -53,11 +53,15 @@ pub(super) struct Spans {
 /// Why a value is not a span. Completes "entity 3 ...".
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 enum SpanError {
-    #[error("must be a list [start, end, type] or an object with `start`, `end` and `label`, not {0}")]
+    #[error(
+        "must be a list [start, end, type] or an object with `start`, `end` and `label`, not {0}"
+    )]
     Unknown(String),
     #[error("has no type; add it as `label`, or delete the entity")]
     NoType,
-    #[error("is `{actual}` in the text but `{given}` in the list; offsets count characters, correct them")]
+    #[error(
+        "is `{actual}` in the text but `{given}` in the list; offsets count characters, correct them"
+    )]
     OtherText { actual: String, given: String },
 }
 
@@ -73,7 +77,9 @@ impl Spans {
         corpus: &mut Collector,
     ) {
         self.texts += 1;
-        let characters: Vec<usize> = (text.char_indices().map(|(byte, _)| byte)).chain([text.len()]).collect();
+        let characters: Vec<usize> = (text.char_indices().map(|(byte, _)| byte))
+            .chain([text.len()])
+            .collect();
         let surface = |start: usize, end: usize| {
             let (from, to) = (characters.get(start)?, characters.get(end)?);
             text.get(*from..*to)
@@ -84,7 +90,11 @@ impl Spans {
             corpus.error(line, message);
             valid = false;
         };
-        for cell in cells.iter().map(|cell| cell.trim()).filter(|cell| !cell.is_empty()) {
+        for cell in cells
+            .iter()
+            .map(|cell| cell.trim())
+            .filter(|cell| !cell.is_empty())
+        {
             let value = match python_literal::parse(cell) {
                 Ok(value) => value,
                 Err(problem) => {
@@ -101,11 +111,13 @@ impl Spans {
             };
             for (index, value) in list.iter().enumerate() {
                 match span(value, surface) {
-                    Ok(found) => entities.extend(found.into_iter().map(|(start, end, label)| TextEntity {
-                        parts: vec![(start, end)],
-                        label,
-                        line,
-                    })),
+                    Ok(found) => {
+                        entities.extend(found.into_iter().map(|(start, end, label)| TextEntity {
+                            parts: vec![(start, end)],
+                            label,
+                            line,
+                        }))
+                    }
                     Err(problem) => error(format!("entity {index} {problem}")),
                 }
             }
@@ -132,7 +144,9 @@ fn list_of(value: &Value) -> Result<&[Value], String> {
         Value::Null => Ok(&[]),
         Value::Object(object) => {
             let keys = ["entities", "spans", "labels", "label", "annotations", "ner"];
-            let list = keys.iter().find_map(|key| object.get(*key).and_then(Value::as_array));
+            let list = keys
+                .iter()
+                .find_map(|key| object.get(*key).and_then(Value::as_array));
             list.map(Vec::as_slice).ok_or_else(|| {
                 let names: Vec<&str> = object.keys().map(String::as_str).take(20).collect();
                 format!(
@@ -167,11 +181,22 @@ fn span<'a>(
                 [start, end, Value::String(label), ..] => (start, end, Some(label)),
                 _ => return Err(unknown()),
             };
-            (offset(Some(start)), offset(Some(end)), label.into_iter().cloned().collect(), None)
+            (
+                offset(Some(start)),
+                offset(Some(end)),
+                label.into_iter().cloned().collect(),
+                None,
+            )
         }
         Value::Object(object) => {
             let get = |keys: &[&str]| keys.iter().find_map(|key| object.get(*key));
-            let start = offset(get(&["start", "start_offset", "begin", "startOffset", "start_char"]));
+            let start = offset(get(&[
+                "start",
+                "start_offset",
+                "begin",
+                "startOffset",
+                "start_char",
+            ]));
             let end = offset(get(&["end", "end_offset", "stop", "endOffset", "end_char"]));
             let given = object.get("text").and_then(Value::as_str);
             (start, end, types(object), given)
@@ -181,23 +206,41 @@ fn span<'a>(
     let (Some(start), Some(end)) = (start, end) else {
         return Err(unknown());
     };
-    let labels: Vec<String> = labels.into_iter().filter(|label: &String| !label.trim().is_empty()).collect();
+    let labels: Vec<String> = labels
+        .into_iter()
+        .filter(|label: &String| !label.trim().is_empty())
+        .collect();
     if labels.is_empty() {
         return Err(SpanError::NoType);
     }
     let actual = surface(start, end).unwrap_or_default();
     match given {
-        Some(given) if !actual.is_empty() && given.trim() != actual.trim() => Err(SpanError::OtherText {
-            actual: actual.chars().take(60).collect(),
-            given: given.chars().take(60).collect(),
-        }),
-        _ => Ok(labels.into_iter().map(|label| (start, end, label)).collect()),
+        Some(given) if !actual.is_empty() && given.trim() != actual.trim() => {
+            Err(SpanError::OtherText {
+                actual: actual.chars().take(60).collect(),
+                given: given.chars().take(60).collect(),
+            })
+        }
+        _ => Ok(labels
+            .into_iter()
+            .map(|label| (start, end, label))
+            .collect()),
     }
 }
 
 /// The types of a span.
 fn types(object: &Map<String, Value>) -> Vec<String> {
-    let keys = ["labels", "label", "type", "entity_group", "entity", "tag", "category", "class", "hypertextlabels"];
+    let keys = [
+        "labels",
+        "label",
+        "type",
+        "entity_group",
+        "entity",
+        "tag",
+        "category",
+        "class",
+        "hypertextlabels",
+    ];
     match keys.iter().find_map(|key| object.get(*key)) {
         Some(Value::String(label)) => vec![label.clone()],
         Some(Value::Array(list)) => {

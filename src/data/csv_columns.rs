@@ -7,20 +7,88 @@ use super::python_literal;
 use super::tag_style::is_outside;
 
 /// Names of columns, the preferred ones first. Upper and lower case, spaces, `_` and `-` make no difference.
-const WORD: &[&str] = &["word", "words", "token", "tokens", "form", "surface", "tokenizedtext"];
-const TEXT: &[&str] = &["text", "sentence", "sentences", "content", "sentencetext", "rawtext", "tweet", "utterance"];
+const WORD: &[&str] = &[
+    "word",
+    "words",
+    "token",
+    "tokens",
+    "form",
+    "surface",
+    "tokenizedtext",
+];
+const TEXT: &[&str] = &[
+    "text",
+    "sentence",
+    "sentences",
+    "content",
+    "sentencetext",
+    "rawtext",
+    "tweet",
+    "utterance",
+];
 const TAGS: &[&str] = &[
-    "nertags", "nertag", "ner", "netags", "netag", "iobtags", "iobtag", "iob", "iob2", "biotags", "biotag", "bio", "entitytags",
-    "entitytag", "nerlabels", "nerlabel", "namedentity", "namedentities", "wordlabels", "tags", "tag", "labels", "label",
-    "entities", "entity", "spans", "annotations", "annotation",
+    "nertags",
+    "nertag",
+    "ner",
+    "netags",
+    "netag",
+    "iobtags",
+    "iobtag",
+    "iob",
+    "iob2",
+    "biotags",
+    "biotag",
+    "bio",
+    "entitytags",
+    "entitytag",
+    "nerlabels",
+    "nerlabel",
+    "namedentity",
+    "namedentities",
+    "wordlabels",
+    "tags",
+    "tag",
+    "labels",
+    "label",
+    "entities",
+    "entity",
+    "spans",
+    "annotations",
+    "annotation",
 ];
 const SENTENCE: &[&str] = &[
-    "sentence#", "sentenceid", "sentenceidx", "sentenceindex", "sentencenumber", "sentencenum", "sentenceno", "sentid", "sentidx",
-    "sentno", "sentnum", "sentnumber", "sid", "sent", "sent#", "sentence", "sentences", "id",
+    "sentence#",
+    "sentenceid",
+    "sentenceidx",
+    "sentenceindex",
+    "sentencenumber",
+    "sentencenum",
+    "sentenceno",
+    "sentid",
+    "sentidx",
+    "sentno",
+    "sentnum",
+    "sentnumber",
+    "sid",
+    "sent",
+    "sent#",
+    "sentence",
+    "sentences",
+    "id",
 ];
 const POS: &[&str] = &["pos", "postag", "postags", "upos", "xpos", "partofspeech"];
 const DOCUMENT: &[&str] = &[
-    "doc", "docid", "document", "documentid", "docname", "documentname", "file", "filename", "article", "articleid", "pmid",
+    "doc",
+    "docid",
+    "document",
+    "documentid",
+    "docname",
+    "documentname",
+    "file",
+    "filename",
+    "article",
+    "articleid",
+    "pmid",
 ];
 
 /// The number of records that are looked at to determine the columns.
@@ -60,7 +128,10 @@ pub(super) struct CsvColumns {
 
 /// A name of a column without what makes no difference.
 fn normalised(name: &str) -> String {
-    let kept = name.trim().chars().filter(|c| !matches!(c, ' ' | '_' | '-' | ':' | '.'));
+    let kept = name
+        .trim()
+        .chars()
+        .filter(|c| !matches!(c, ' ' | '_' | '-' | ':' | '.'));
     kept.collect::<String>().to_lowercase()
 }
 
@@ -81,7 +152,8 @@ impl CsvColumns {
                 best = Some((points, columns));
             }
         }
-        best.map(|(_, columns)| columns).ok_or_else(|| unknown(text))
+        best.map(|(_, columns)| columns)
+            .ok_or_else(|| unknown(text))
     }
 
     /// The columns if the records have this separator, with the number of columns whose meaning is known.
@@ -92,13 +164,18 @@ impl CsvColumns {
     ) -> Option<(usize, Self)> {
         let first = records.first()?;
         let width = first.fields.len();
-        let fitting = records.iter().filter(|record| record.fields.len() == width).count();
+        let fitting = records
+            .iter()
+            .filter(|record| record.fields.len() == width)
+            .count();
         if width < 2 || fitting * 2 < records.len() {
             return None;
         }
         let names: Vec<String> = first.fields.iter().map(|name| normalised(name)).collect();
         let find = |known: &[&str]| {
-            known.iter().find_map(|known| names.iter().position(|name| name == known))
+            known
+                .iter()
+                .find_map(|known| names.iter().position(|name| name == known))
         };
         let word = options.word_column.or_else(|| find(WORD));
         let text = find(TEXT).filter(|text| Some(*text) != word);
@@ -130,13 +207,22 @@ impl CsvColumns {
             text,
             tags,
             sentence,
-            pos: options.pos_column.or_else(|| find(POS)).filter(|column| *column < width),
+            pos: options
+                .pos_column
+                .or_else(|| find(POS))
+                .filter(|column| *column < width),
             document: find(DOCUMENT),
         };
         if columns.record == RecordIs::Word && columns.word.is_none() {
             (columns.word, columns.text) = (columns.text, None);
         }
-        let known = [columns.word, columns.text, columns.sentence, columns.pos, columns.document];
+        let known = [
+            columns.word,
+            columns.text,
+            columns.sentence,
+            columns.pos,
+            columns.document,
+        ];
         let points = known.iter().flatten().count() + columns.tags.len();
         Some((points, columns))
     }
@@ -144,19 +230,30 @@ impl CsvColumns {
     /// A file of words and tags whose columns have no known names: the tags are the last column that mostly holds them.
     fn without_header(records: &[Record], separator: char, width: usize) -> Option<(usize, Self)> {
         // Not the first record, which may have names that are not known.
-        let body = if records.len() > 1 { &records[1..] } else { records };
+        let body = if records.len() > 1 {
+            &records[1..]
+        } else {
+            records
+        };
         let cells = |column: usize| {
-            let fitting = body.iter().filter(move |record| record.fields.len() == width);
+            let fitting = body
+                .iter()
+                .filter(move |record| record.fields.len() == width);
             fitting.map(move |record| record.fields[column].trim())
         };
         let share = |column: usize, is: fn(&str) -> bool| {
             cells(column).filter(|cell| is(cell)).count() * 10 >= cells(column).count() * 9
         };
-        let fitting = records.iter().filter(|record| record.fields.len() == width).count();
+        let fitting = records
+            .iter()
+            .filter(|record| record.fields.len() == width)
+            .count();
         if fitting * 10 < records.len() * 9 {
             return None;
         }
-        let tag = (0..width).rev().find(|column| share(*column, multi_tags::is_tag_or_list))?;
+        let tag = (0..width)
+            .rev()
+            .find(|column| share(*column, multi_tags::is_tag_or_list))?;
         let is_number = |cell: &str| cell.bytes().all(|byte| byte.is_ascii_digit());
         let word = (0..width).find(|column| *column != tag && !share(*column, is_number))?;
         let has_header = !multi_tags::is_tag_or_list(records[0].fields[tag].trim());
@@ -210,12 +307,18 @@ fn record_is(records: &[Record], words: usize, tags: usize, has_text: bool) -> R
                 // A dictionary, such as `{"entities": []}`.
                 None => return RecordIs::Text,
                 Some(None) => is_empty_list = true,
-                Some(Some(first)) if first.is_array() || first.is_object() => return RecordIs::Text,
+                Some(Some(first)) if first.is_array() || first.is_object() => {
+                    return RecordIs::Text;
+                }
                 Some(Some(_)) => return RecordIs::Sentence,
             }
         } else if cell.contains(char::is_whitespace) {
-            let is_tag = |tag: &str| is_outside(tag) || multi_tags::is_tag_or_list(tag) || is_number(tag);
-            let count = record.fields.get(words).map_or(0, |text| text.split_whitespace().count());
+            let is_tag =
+                |tag: &str| is_outside(tag) || multi_tags::is_tag_or_list(tag) || is_number(tag);
+            let count = record
+                .fields
+                .get(words)
+                .map_or(0, |text| text.split_whitespace().count());
             let tags: Vec<&str> = cell.split_whitespace().collect();
             if tags.iter().all(|tag| is_tag(tag)) || (count > 1 && count == tags.len()) {
                 return RecordIs::Sentence;
@@ -237,9 +340,15 @@ fn is_number(text: &str) -> bool {
 pub(super) fn unknown(text: &str) -> String {
     let separator = SEPARATORS
         .into_iter()
-        .max_by_key(|separator| Table::new(text, *separator).next().map_or(0, |record| record.map_or(0, |r| r.fields.len())))
+        .max_by_key(|separator| {
+            Table::new(text, *separator)
+                .next()
+                .map_or(0, |record| record.map_or(0, |r| r.fields.len()))
+        })
         .unwrap_or(',');
-    let first = Table::new(text, separator).map_while(Result::ok).find(|record| !record.fields.is_empty());
+    let first = Table::new(text, separator)
+        .map_while(Result::ok)
+        .find(|record| !record.fields.is_empty());
     let names: Vec<String> = (first.iter().flat_map(|record| &record.fields).take(50))
         .map(|name| format!("`{}`", name.chars().take(40).collect::<String>()))
         .collect();

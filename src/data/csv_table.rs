@@ -33,7 +33,9 @@ impl<'a> Table<'a> {
     /// A table with this separator. A first line such as `sep=;`, which Excel writes, is skipped.
     pub fn new(text: &'a str, separator: char) -> Self {
         let first = text.lines().next().unwrap_or_default().trim();
-        let is_hint = first.strip_prefix("sep=").is_some_and(|rest| rest.chars().count() <= 1);
+        let is_hint = first
+            .strip_prefix("sep=")
+            .is_some_and(|rest| rest.chars().count() <= 1);
         let byte = match text.find('\n') {
             Some(end) if is_hint => end + 1,
             _ => 0,
@@ -53,9 +55,10 @@ impl<'a> Table<'a> {
         let length = rest.find([self.separator, '\n']).unwrap_or(rest.len());
         self.byte += length;
         let field = &rest[..length];
-        match rest[length..].starts_with(self.separator) {
-            true => field,
-            false => field.strip_suffix('\r').unwrap_or(field),
+        if rest[length..].starts_with(self.separator) {
+            field
+        } else {
+            field.strip_suffix('\r').unwrap_or(field)
         }
     }
 
@@ -100,7 +103,10 @@ fn append<'a>(field: &mut Cow<'a, str>, text: &'a str) {
 fn has_quotes(text: &str, separator: char) -> bool {
     let (mut lines, mut alike, mut alone, mut width) = (0usize, 0usize, false, None);
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
-        let fields = line.split(separator).inspect(|field| alone |= *field == "\"").count();
+        let fields = line
+            .split(separator)
+            .inspect(|field| alone |= *field == "\"")
+            .count();
         lines += 1;
         alike += usize::from(*width.get_or_insert(fields) == fields);
     }
@@ -119,7 +125,9 @@ fn has_quotes(text: &str, separator: char) -> bool {
         byte: 0,
         line: 1,
     };
-    quoted.all(|record| record.is_ok_and(|record| record.fields.iter().all(|field| !field.contains('\n'))))
+    quoted.all(|record| {
+        record.is_ok_and(|record| record.fields.iter().all(|field| !field.contains('\n')))
+    })
 }
 
 impl<'a> Iterator for Table<'a> {
@@ -154,7 +162,10 @@ impl<'a> Iterator for Table<'a> {
                 break;
             }
         }
-        if fields.iter().all(|field| field.bytes().all(|byte| byte.is_ascii_whitespace())) {
+        if fields
+            .iter()
+            .all(|field| field.bytes().all(|byte| byte.is_ascii_whitespace()))
+        {
             fields.clear();
         }
         Some(Ok(Record { line, fields }))
@@ -170,7 +181,10 @@ mod tests {
         Table::new(text, separator)
             .map(|record| {
                 let record = record.unwrap();
-                (record.line, record.fields.into_iter().map(Cow::into_owned).collect())
+                (
+                    record.line,
+                    record.fields.into_iter().map(Cow::into_owned).collect(),
+                )
             })
             .collect()
     }
@@ -187,7 +201,10 @@ mod tests {
                 (5, vec!["1".into(), String::new(), String::new()])
             ]
         );
-        assert_eq!(fields("sep=;\na;b", ';'), [(2, vec!["a".into(), "b".into()])]);
+        assert_eq!(
+            fields("sep=;\na;b", ';'),
+            [(2, vec!["a".into(), "b".into()])]
+        );
         let mut table = Table::new("a\nb,\"c\nd", ',');
         assert!(table.next().unwrap().is_ok());
         assert_eq!(table.next(), Some(Err(OpenQuote { line: 2 })));
@@ -204,7 +221,10 @@ mod tests {
                 (3, vec!["\"".into(), "O".into()])
             ]
         );
-        assert_eq!(fields("\"\"\"\"\tO", '\t'), [(1, vec!["\"".into(), "O".into()])]);
+        assert_eq!(
+            fields("\"\"\"\"\tO", '\t'),
+            [(1, vec!["\"".into(), "O".into()])]
+        );
         assert_eq!(fields("\",O\na,O\n\",O", ',').len(), 3);
         assert_eq!(fields("w,O\n\",\",O\n\"a\nb\",O", ',')[1].1, [",", "O"]);
         assert_eq!(fields("t\tx\n\"a\nb\"\tO", '\t').len(), 2);
@@ -221,10 +241,7 @@ mod tests {
             let lines: Vec<String> = rows.iter().map(|row| row.iter().map(quote).collect::<Vec<_>>().join(",")).collect();
             let text = format!("a,b,c\n{}", lines.join("\n"));
             let read: Vec<Vec<String>> = fields(&text, ',').into_iter().skip(1).map(|(_, fields)| fields).collect();
-            let expected: Vec<Vec<String>> = rows.into_iter().map(|row| match row.iter().all(|field| field.trim().is_empty()) {
-                true => Vec::new(),
-                false => row,
-            }).collect();
+            let expected: Vec<Vec<String>> = rows.into_iter().map(|row| if row.iter().all(|field| field.trim().is_empty()) { Vec::new() } else { row }).collect();
             prop_assert_eq!(read, expected);
         }
 

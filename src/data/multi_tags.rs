@@ -157,8 +157,12 @@ fn decode_lists(
     unordered.close(lists.len(), &[]);
     unordered.entities.sort();
     let width = lists.iter().map(Vec::len).max().unwrap_or(0);
-    let is_padded = lists.iter().any(|list| list.len() > 1 && list.contains(&"O"));
-    let is_aligned = lists.iter().all(|list| list.len() == width || *list == ["O"]);
+    let is_padded = lists
+        .iter()
+        .any(|list| list.len() > 1 && list.contains(&"O"));
+    let is_aligned = lists
+        .iter()
+        .all(|list| list.len() == width || *list == ["O"]);
     if is_padded && is_aligned && width <= MOST_TAGS {
         let (mut entities, mut problems) = (Vec::new(), Vec::new());
         for layer in 0..width {
@@ -195,7 +199,11 @@ impl<'a> UnorderedDecoder<'a> {
     /// Processes the tags of word `index`.
     fn step(&mut self, index: usize, list: &[&'a str]) {
         if list.len() > MOST_TAGS {
-            self.report(index, true, format!("the word has more than {MOST_TAGS} tags; correct the row"));
+            self.report(
+                index,
+                true,
+                format!("the word has more than {MOST_TAGS} tags; correct the row"),
+            );
         }
         let mut continues = vec![false; self.open.len()];
         let mut ended = vec![false; self.open.len()];
@@ -347,10 +355,7 @@ mod tests {
         assert!(single.note.unwrap().contains("one tag"));
         let mixed = CellReading::decide(["B-PER|x", "I-PER|x", "B-A|B-B"]);
         assert_eq!(mixed.separator, None);
-        assert_eq!(
-            CellReading::decide(["O", "B-A,B-B"]).separator,
-            Some(',')
-        );
+        assert_eq!(CellReading::decide(["O", "B-A,B-B"]).separator, Some(','));
         assert_eq!(CellReading::decide(["O", "B-A"]), CellReading::default());
     }
 

@@ -273,10 +273,7 @@ mod tests {
             sentences: Some(crate::data::SentenceCutting::Whole),
             ..ReadOptions::default()
         };
-        assert_eq!(
-            crate::data::detect_format(&path).unwrap(),
-            Format::Pubtator
-        );
+        assert_eq!(crate::data::detect_format(&path).unwrap(), Format::Pubtator);
         scan(&path, &options).unwrap()
     }
 
@@ -288,18 +285,14 @@ mod tests {
     }
 
     /// As in the corpus of BioCreative V (CDR), with a relation and a composite mention.
-    const CDR: &str = "354896|t|Lidocaine-induced cardiac asystole.\n\
-        354896|a|A patient had ovarian and peritoneal cancer after lidocaine.\n\
-        354896\t0\t9\tLidocaine\tChemical\tD008012\n\
-        354896\t18\t34\tcardiac asystole\tDisease\tD006323\n\
-        354896\t50\t79\tovarian and peritoneal cancer\tDisease\tD010051|D010534\tovarian cancer|peritoneal cancer\n\
-        354896\t86\t95\tlidocaine\tChemical\n\
-        354896\tCID\tD008012\tD006323\n\n\
-        77|t|Second paper\n77|a|\n77\t0\t6\tSecond\tX\t-\n";
+    const CDR: &str = include_str!("../../tests/fixtures/formats/pubtator/cdr.pubtator");
 
     #[test]
     fn documents_have_title_abstract_and_annotations() {
-        for content in [CDR.to_string(), format!("\u{feff}\n{}", CDR.replace('\n', "\r\n"))] {
+        for content in [
+            CDR.to_string(),
+            format!("\u{feff}\n{}", CDR.replace('\n', "\r\n")),
+        ] {
             let (sentences, problems) = with(content);
             assert_eq!(problems, []);
             assert_eq!(sentences.len(), 2);
@@ -325,7 +318,11 @@ mod tests {
         assert_eq!(problems, []);
         assert_eq!(
             found(&sentences[0]),
-            [("β-Katenin", "Gene"), ("Katenin", "Gene"), ("北京", "Place")]
+            [
+                ("β-Katenin", "Gene"),
+                ("Katenin", "Gene"),
+                ("北京", "Place")
+            ]
         );
     }
 
@@ -337,9 +334,10 @@ mod tests {
             ("6\t8", "the end is the last character"),
         ] {
             let text = format!("1|t|Title\n1|a|abc def\n1\t0\t5\tTitle\tX\n1\t{offsets}\tabc\tX\n");
-            let text = match expected.contains("last") {
-                true => text.replace("0\t5", "0\t4"),
-                false => text,
+            let text = if expected.contains("last") {
+                text.replace("0\t5", "0\t4")
+            } else {
+                text
             };
             let (sentences, problems) = with(text);
             assert_eq!(found(&sentences[0]), [("Title", "X"), ("abc", "X")]);
@@ -363,7 +361,11 @@ mod tests {
         assert_eq!(sentences.len(), 1);
         let lines: Vec<usize> = problems.iter().map(|p| p.location.line).collect();
         assert_eq!(lines, [4, 5]);
-        assert!(problems[0].message.contains("is `abc` in the text but `def` here"));
+        assert!(
+            problems[0]
+                .message
+                .contains("is `abc` in the text but `def` here")
+        );
         assert!(problems[0].message.contains("10..13"), "{problems:?}");
     }
 
@@ -380,7 +382,12 @@ mod tests {
     fn plain_text_is_not_pubtator() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file.txt");
-        for text in ["a|t|b\nanother line\n", "x|y\n", "1|t|only a title\n", "a b|t|c\na b|a|d\n"] {
+        for text in [
+            "a|t|b\nanother line\n",
+            "x|y\n",
+            "1|t|only a title\n",
+            "a b|t|c\na b|a|d\n",
+        ] {
             std::fs::write(&path, text).unwrap();
             assert_ne!(
                 crate::data::detect_format(&path).unwrap(),

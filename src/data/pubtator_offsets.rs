@@ -200,7 +200,9 @@ impl<'a> Passages<'a> {
                     Unit::Bytes => character.len_utf8(),
                 };
                 locator.starts.push(Some(characters));
-                locator.starts.resize(locator.starts.len() + units - 1, None);
+                locator
+                    .starts
+                    .resize(locator.starts.len() + units - 1, None);
                 characters += 1;
                 locator.ends.resize(locator.starts.len(), None);
                 locator.ends.push(Some(characters));
@@ -243,9 +245,9 @@ impl<'a> Passages<'a> {
         if mention.is_empty() {
             return String::new();
         }
-        let places = window.match_indices(mention).map(|(byte, _)| {
-            first + window[..byte].chars().count()
-        });
+        let places = window
+            .match_indices(mention)
+            .map(|(byte, _)| first + window[..byte].chars().count());
         match places.take(100).min_by_key(|place| place.abs_diff(near)) {
             Some(start) => {
                 let end = start + mention.chars().count();
@@ -284,9 +286,16 @@ impl Locator {
 /// True when the mention is the text, apart from upper and lower case and the length of white space.
 fn is_same(actual: &str, mention: &str) -> bool {
     actual == mention || {
-        let words = |text: &str| text.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ");
+        let words = |text: &str| {
+            text.to_lowercase()
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
         let is_trimmed = actual.trim() == actual;
-        is_trimmed && actual.chars().count() == mention.chars().count() && words(actual) == words(mention)
+        is_trimmed
+            && actual.chars().count() == mention.chars().count()
+            && words(actual) == words(mention)
     }
 }
 

@@ -10,7 +10,9 @@ const DEEPEST: usize = 16;
 pub(super) enum LiteralError {
     #[error("is not a valid list: unexpected text at character {0}")]
     Unexpected(usize),
-    #[error("was shortened with `...` when it was written; write the whole list, for example with `.tolist()`")]
+    #[error(
+        "was shortened with `...` when it was written; write the whole list, for example with `.tolist()`"
+    )]
     Shortened,
     #[error("has lists nested more than {DEEPEST} deep")]
     TooDeep,
@@ -22,7 +24,10 @@ pub(super) fn parse(cell: &str) -> Result<Value, LiteralError> {
     if let Ok(value) = serde_json::from_str(cell) {
         return Ok(value);
     }
-    let mut parser = Parser { text: cell, byte: 0 };
+    let mut parser = Parser {
+        text: cell,
+        byte: 0,
+    };
     let value = parser.value(0)?;
     parser.skip_space();
     if parser.byte < cell.len() {
@@ -139,7 +144,10 @@ impl<'a> Parser<'a> {
             self.byte += length + 1;
             let value = self.value(depth + 1)?;
             // Further arguments, such as `dtype=object`, have no brackets.
-            let close = self.rest().find(['(', ')']).filter(|at| self.rest()[*at..].starts_with(')'));
+            let close = self
+                .rest()
+                .find(['(', ')'])
+                .filter(|at| self.rest()[*at..].starts_with(')'));
             self.byte += close.ok_or_else(|| self.unexpected())? + 1;
             return Ok(value);
         }
@@ -222,15 +230,23 @@ mod tests {
             parse("{'entities': [(0, 2, 'ORG')], 'x': None, 'y': True, 1: -2.5}"),
             Ok(json!({"entities": [[0, 2, "ORG"]], "x": null, "y": true, "1": -2.5}))
         );
-        assert_eq!(parse(r"['\u00e9\n\\', '北京']"), Ok(json!(["é\n\\", "北京"])));
+        assert_eq!(
+            parse(r"['\u00e9\n\\', '北京']"),
+            Ok(json!(["é\n\\", "北京"]))
+        );
     }
 
     #[test]
     fn what_is_not_a_list_is_an_error() {
         assert_eq!(parse("['a' ... 'b']"), Err(LiteralError::Shortened));
         assert_eq!(parse(&"[".repeat(100_000)), Err(LiteralError::TooDeep));
-        for cell in ["", "[", "['a", "['a'] b", "[a]", "{'a'}", "f('a'", "[1-]", "'\\"] {
-            assert!(matches!(parse(cell), Err(LiteralError::Unexpected(_))), "{cell}");
+        for cell in [
+            "", "[", "['a", "['a'] b", "[a]", "{'a'}", "f('a'", "[1-]", "'\\",
+        ] {
+            assert!(
+                matches!(parse(cell), Err(LiteralError::Unexpected(_))),
+                "{cell}"
+            );
         }
     }
 

@@ -43,7 +43,10 @@ pub(super) enum StyleError {
 
 /// True for a cell that says that a word is outside every entity.
 pub(super) fn is_outside(cell: &str) -> bool {
-    matches!(cell, "" | "O" | "o" | "_" | "-" | "NONE" | "None" | "none" | "null" | "nan" | "NaN")
+    matches!(
+        cell,
+        "" | "O" | "o" | "_" | "-" | "NONE" | "None" | "none" | "null" | "nan" | "NaN"
+    )
 }
 
 impl TagStyle {
@@ -115,7 +118,10 @@ impl TagStyle {
                 None => Cow::Borrowed(cell),
             },
             TagStyle::Index(names) => {
-                let name = cell.parse::<usize>().ok().and_then(|index| names.get(index));
+                let name = cell
+                    .parse::<usize>()
+                    .ok()
+                    .and_then(|index| names.get(index));
                 match name {
                     Some(name) if bio::is_tag(name) => Cow::Borrowed(name.as_str()),
                     Some(name) if is_outside(name) => Cow::Borrowed("O"),
@@ -195,7 +201,9 @@ fn decode_numbered(cells: &[&str]) -> (Vec<Entity>, Vec<TagProblem>) {
             numbered(cell).unwrap_or_else(|| {
                 problems.push(TagProblem {
                     index,
-                    message: format!("`{cell}` is not a list of types with numbers, such as `P_1-pf_2`"),
+                    message: format!(
+                        "`{cell}` is not a list of types with numbers, such as `P_1-pf_2`"
+                    ),
                     fatal: true,
                 });
                 Vec::new()
@@ -272,12 +280,18 @@ mod tests {
         assert_eq!(read(&["1", "0"], None), Err(StyleError::NoNames));
         assert!(matches!(
             read(&["7", "0"], Some(&["O", "B-X"])),
-            Err(StyleError::TooFewNames { number: 7, names: 2 })
+            Err(StyleError::TooFewNames {
+                number: 7,
+                names: 2
+            })
         ));
         let words: Vec<String> = (0..2000).map(|word| format!("word{word}")).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         assert!(matches!(read(&words, None), Err(StyleError::NotTags(_))));
-        assert!(matches!(read(&["positive", "negative"], None), Err(StyleError::NotTags(_))));
+        assert!(matches!(
+            read(&["positive", "negative"], None),
+            Err(StyleError::NotTags(_))
+        ));
         assert_eq!(read(&[], None), Ok(Vec::new()));
         assert_eq!(read(&["O", ""], None), Ok(Vec::new()));
     }

@@ -5,13 +5,15 @@
 //! annotations of a token are separated by `|`, so that entities nest and cross. Rows such as `1-3.1` are parts of a token.
 //! Offsets count UTF-16 units. See the user guide of INCEpTION, "WebAnno TSV 3.3 File format".
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 
 use super::ReadOptions;
+use super::notes::Notes;
 use super::source::{Collector, Source};
 use super::webanno_layers::{EntityColumn, Layers, cell_values};
+use super::webanno_runs::{Note, Runs};
 use super::webanno_text::{TokenText, characters_before, sentence_of};
-use crate::text::{Entity, Misaligned, Sentence};
+use crate::text::Sentence;
 
 /// The most different values of a column that are kept to choose the column of the entities.
 const MOST_VALUES: usize = 1000;
@@ -45,7 +47,13 @@ pub(super) fn read(source: &Source, options: &ReadOptions, corpus: &mut Collecto
                 );
                 return corpus.error(0, message);
             }
-            Ok(columns.iter().map(|column| EntityColumn { column: *column, label: None }).collect())
+            Ok(columns
+                .iter()
+                .map(|column| EntityColumn {
+                    column: *column,
+                    label: None,
+                })
+                .collect())
         }
         None => layers.entity_columns(&values(source, layers.width)),
     };
@@ -69,10 +77,8 @@ pub(super) fn read(source: &Source, options: &ReadOptions, corpus: &mut Collecto
         invalid: false,
         sentences: Vec::new(),
         tokens: 0,
-        runs: Vec::new(),
-        open: HashMap::new(),
-        reused: false,
-        notes: BTreeMap::new(),
+        runs: Runs::default(),
+        notes: Notes::new(),
     };
     for line in source.lines() {
         match line.text {
@@ -104,44 +110,6 @@ fn values(source: &Source, width: usize) -> Vec<BTreeSet<String>> {
     values
 }
 
-/// What is said once for the file, with the number of cases.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Note {
-    CrossesSentence,
-    NoType,
-    PartOfWord,
-    OtherOffsets,
-}
-
-impl Note {
-    fn message(self, count: usize) -> String {
-        match self {
-            Note::CrossesSentence => format!(
-                "{count} annotations reach from one sentence into another; skipped, the first begins here. Join the \
-                 sentences in the annotation tool"
-            ),
-            Note::NoType => format!("{count} annotations have no value (`*`); skipped, the first is here"),
-            Note::PartOfWord => format!(
-                "{count} annotations begin or end inside a token, so no model can find them; they are kept and count as \
-                 missed, the first is here"
-            ),
-            Note::OtherOffsets => format!(
-                "the offsets of {count} sentences do not fit `#Text=`; the tokens were searched in the text, the first is here"
-            ),
-        }
-    }
-}
-
-/// An annotation over one or more tokens.
-struct Run {
-    label: String,
-    line: usize,
-    /// For each sentence that it touches: the sentence, its first character, and one past its last.
-    segments: Vec<(usize, usize, usize)>,
-    /// The last token, counted over the document.
-    token: usize,
-}
-
 /// A row of a token or a part of a token.
 struct Row<'a> {
     line: usize,
@@ -164,20 +132,11 @@ struct Reader<'a, 'b> {
     sentences: Vec<(usize, Option<Sentence>)>,
     /// Number of tokens of the document so far.
     tokens: usize,
-    runs: Vec<Run>,
-    /// The run of a column and number.
-    open: HashMap<(usize, usize), usize>,
-    /// A number was used for two annotations, so numbers begin again in every sentence.
-    reused: bool,
-    notes: BTreeMap<Note, (usize, usize)>,
+    runs: Runs,
+    notes: Notes<Note>,
 }
 
 impl<'a> Reader<'a, '_> {
-    fn note(&mut self, note: Note, line: usize) {
-        let (_, count) = self.notes.entry(note).or_insert((line, 0));
-        *count += 1;
-    }
-
     fn line(&mut self, number: usize, line: &'a str) {
         if line.trim().is_empty() {
             return self.end_sentence();
@@ -257,12 +216,15 @@ impl<'a> Reader<'a, '_> {
             })
             .collect();
         if tokens.iter().any(|token| token.text.is_empty()) {
-            self.corpus.error(first, "the sentence has an empty token; export the document again");
+            self.corpus.error(
+                first,
+                "the sentence has an empty token; export the document again",
+            );
             return self.sentences.push((first, None));
         }
         let (mut sentence, fits) = sentence_of(&texts, &tokens, self.is_java);
         if !fits && !texts.is_empty() {
-            self.note(Note::OtherOffsets, first);
+            self.notes.add(Note::OtherOffsets, first);
         }
         sentence.document = Some(self.corpus.stem());
         sentence.pos = self.part_of_speech(&rows);
@@ -306,46 +268,15 @@ impl<'a> Reader<'a, '_> {
             for EntityColumn { column, label } in self.columns {
                 for cell in cell_values(row.fields[*column]) {
                     let Some(label) = label.clone().or(cell.value) else {
-                        self.note(Note::NoType, row.line);
+                        self.notes.add(Note::NoType, row.line);
                         continue;
                     };
                     let segment = (number, start, end);
-                    self.annotation((*column, cell.id), label, row.line, segment, token);
+                    self.runs
+                        .add((*column, cell.id), label, row.line, segment, token);
                 }
             }
         }
-    }
-
-    /// Adds a token to the annotation with this number, or begins an annotation.
-    fn annotation(
-        &mut self,
-        (column, id): (usize, Option<usize>),
-        label: String,
-        line: usize,
-        segment: (usize, usize, usize),
-        token: usize,
-    ) {
-        let known = id.and_then(|id| self.open.get(&(column, id)).copied());
-        if let Some(run) = known.map(|index| &mut self.runs[index]) {
-            if run.label == label && token <= run.token + 1 {
-                run.token = token;
-                match run.segments.last_mut() {
-                    Some(last) if last.0 == segment.0 => last.2 = last.2.max(segment.2),
-                    _ => run.segments.push(segment),
-                }
-                return;
-            }
-            self.reused = true;
-        }
-        if let Some(id) = id {
-            self.open.insert((column, id), self.runs.len());
-        }
-        self.runs.push(Run {
-            label,
-            line,
-            segments: vec![segment],
-            token,
-        });
     }
 
     /// Adds the annotations to the sentences, and the sentences to the corpus.
@@ -354,34 +285,9 @@ impl<'a> Reader<'a, '_> {
             let message = "the layer of the entities has no annotations; name another column with tag_columns if they are there";
             self.corpus.warn(0, message);
         }
-        let mut seen: HashSet<(usize, usize, usize, String)> = HashSet::new();
-        for run in std::mem::take(&mut self.runs) {
-            if run.segments.len() > 1 && !self.reused {
-                self.note(Note::CrossesSentence, run.line);
-                continue;
-            }
-            for (number, start, end) in run.segments {
-                let Some(sentence) = &mut self.sentences[number].1 else {
-                    continue;
-                };
-                let label = run.label.clone();
-                if !seen.insert((number, start, end, label.clone())) {
-                    let message = format!("{label} is given twice here; counted once, delete one");
-                    self.corpus.warn(run.line, message);
-                    continue;
-                }
-                match sentence.span_of(start, end) {
-                    Some(span) => sentence.entities.push(Entity::new(span.start, span.end, label)),
-                    None => {
-                        sentence.misaligned.push(Misaligned { start, end, label });
-                        self.note(Note::PartOfWord, run.line);
-                    }
-                }
-            }
-        }
-        for (note, (line, count)) in &self.notes {
-            self.corpus.warn(*line, note.message(*count));
-        }
+        self.runs
+            .finish(&mut self.sentences, &mut self.notes, self.corpus);
+        self.notes.report(self.corpus, Note::message);
         for (line, sentence) in self.sentences {
             if let Some(mut sentence) = sentence {
                 sentence.entities.sort();
@@ -418,7 +324,10 @@ mod tests {
         assert_eq!(detect_format(&path).unwrap(), Format::Webanno);
         let (sentences, problems) = scan(&path, &ReadOptions::default()).unwrap();
         assert_eq!(sentences.len(), 3);
-        assert_eq!(sentences[0].text, "Maria leads the University of Lindholm 😊 .");
+        assert_eq!(
+            sentences[0].text,
+            "Maria leads the University of Lindholm 😊 ."
+        );
         assert_eq!(sentences[0].document.as_deref(), Some("inception"));
         assert_eq!(sentences[0].pos.as_ref().unwrap()[6], "SYM");
         assert_eq!(
@@ -432,14 +341,18 @@ mod tests {
         assert_eq!(sentences[1].text, "The Maria-Keller-Haus\nis a\\b .");
         assert_eq!(found(&sentences[1]), [("Maria-Keller-Haus", "LOC")]);
         let part = &sentences[1].misaligned[0];
-        assert_eq!((part.start, part.end, part.label.as_str()), (4, 16, "PER_x"));
+        assert_eq!(
+            (part.start, part.end, part.label.as_str()),
+            (4, 16, "PER_x")
+        );
         assert!(sentences[2].entities.is_empty());
         let lines: Vec<usize> = problems.iter().map(|p| p.location.line).collect();
         assert_eq!(lines, [15, 22, 24], "{problems:?}");
         assert!(problems.iter().all(|p| p.severity == Severity::Warning));
     }
 
-    const HEADER: &str = "#FORMAT=WebAnno TSV 3.2\n#T_SP=webanno.custom.Span|value|identifier\n\n\n";
+    const HEADER: &str =
+        "#FORMAT=WebAnno TSV 3.2\n#T_SP=webanno.custom.Span|value|identifier\n\n\n";
 
     /// As programs write it that do not follow the format: offsets and numbers begin again in every sentence.
     #[test]
@@ -455,7 +368,10 @@ mod tests {
         let (again, problems) = with(&text.replace('\n', "\r\n"), ReadOptions::default());
         assert_eq!((again, problems), (sentences, vec![]));
         // Without a text, or with another one, the tokens give it.
-        let (sentences, problems) = with(&text.replace("#Text=See Nikola", "#Text=Zee  Nikola"), ReadOptions::default());
+        let (sentences, problems) = with(
+            &text.replace("#Text=See Nikola", "#Text=Zee  Nikola"),
+            ReadOptions::default(),
+        );
         assert_eq!(sentences[0].text, "See Nikola Tesla");
         assert_eq!(problems.len(), 1);
     }
@@ -467,7 +383,10 @@ mod tests {
         );
         let (sentences, problems) = with(&text, ReadOptions::default());
         assert_eq!(problems, []);
-        assert_eq!(found(&sentences[0]), [("👍 a", "X"), ("a b", "X"), ("שלום", "X")]);
+        assert_eq!(
+            found(&sentences[0]),
+            [("👍 a", "X"), ("a b", "X"), ("שלום", "X")]
+        );
     }
 
     #[test]
@@ -475,7 +394,10 @@ mod tests {
         let text = "#FORMAT=WebAnno TSV 3.3\n#T_SP=webanno.custom.A|x\n#T_SP=webanno.custom.B|y\n\n\n#Text=a\n1-1\t0-1\ta\tone\ttwo\t\n";
         let (sentences, problems) = with(text, ReadOptions::default());
         assert!(sentences.is_empty());
-        assert!(problems[0].message.contains("3 webanno.custom.A|x"), "{problems:?}");
+        assert!(
+            problems[0].message.contains("3 webanno.custom.A|x"),
+            "{problems:?}"
+        );
         let options = ReadOptions {
             tag_columns: Some(vec![4]),
             ..ReadOptions::default()
@@ -497,15 +419,32 @@ mod tests {
 
     #[test]
     fn broken_rows_and_other_versions_are_errors() {
-        for row in ["1-1\t0-1\ta", "x\t0-1\ta\t_\t_", "1-1\t0\ta\t_\t_", "1-1\t2-1\ta\t_\t_", "1-1.1\t0-1\ta\t_\t_", "1-1\t0-1\t\t_\t_"] {
-            let (sentences, problems) = with(&format!("{HEADER}{row}\n\n2-1\t0-1\ta\tX\t_\n"), ReadOptions::default());
+        for row in [
+            "1-1\t0-1\ta",
+            "x\t0-1\ta\t_\t_",
+            "1-1\t0\ta\t_\t_",
+            "1-1\t2-1\ta\t_\t_",
+            "1-1.1\t0-1\ta\t_\t_",
+            "1-1\t0-1\t\t_\t_",
+        ] {
+            let (sentences, problems) = with(
+                &format!("{HEADER}{row}\n\n2-1\t0-1\ta\tX\t_\n"),
+                ReadOptions::default(),
+            );
             assert_eq!(sentences.len(), 1, "{row}");
             assert_eq!(problems.len(), 1, "{row}: {problems:?}");
-            assert_eq!((problems[0].severity, problems[0].location.line), (Severity::Error, 5), "{row}");
+            assert_eq!(
+                (problems[0].severity, problems[0].location.line),
+                (Severity::Error, 5),
+                "{row}"
+            );
         }
         let (_, problems) = with("#FORMAT=WebAnno TSV 2.0\n", ReadOptions::default());
         assert!(problems[0].message.contains("TSV 3"));
-        let (sentences, problems) = with("#FORMAT=WebAnno TSV 3.1\n\n\n#Text=\\u0041\n1-1\t0-1\tA\t\n", ReadOptions::default());
+        let (sentences, problems) = with(
+            "#FORMAT=WebAnno TSV 3.1\n\n\n#Text=\\u0041\n1-1\t0-1\tA\t\n",
+            ReadOptions::default(),
+        );
         assert_eq!(sentences[0].text, "A");
         assert!(problems[0].message.contains("no layer"));
     }

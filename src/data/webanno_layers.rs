@@ -7,7 +7,16 @@ const FIRST_COLUMN: usize = 3;
 
 /// Names of features that hold the type of an entity, the preferred one first.
 const TYPE_FEATURES: [&str; 10] = [
-    "value", "label", "type", "entity", "entitytype", "entity_type", "category", "class", "tag", "ner",
+    "value",
+    "label",
+    "type",
+    "entity",
+    "entitytype",
+    "entity_type",
+    "category",
+    "class",
+    "tag",
+    "ner",
 ];
 
 /// Layers of WebAnno that are not entities, by the last part of their name.
@@ -62,10 +71,16 @@ impl Layers {
             width: FIRST_COLUMN,
         };
         for line in lines {
-            let Some((kind, rest)) = line.strip_prefix("#T_").and_then(|rest| rest.split_once('=')) else {
+            let Some((kind, rest)) = line
+                .strip_prefix("#T_")
+                .and_then(|rest| rest.split_once('='))
+            else {
                 continue;
             };
-            let mut fields = rest.split('|').map(str::trim).filter(|field| !field.is_empty());
+            let mut fields = rest
+                .split('|')
+                .map(str::trim)
+                .filter(|field| !field.is_empty());
             let name = fields.next().unwrap_or_default().to_string();
             let mut features: Vec<(String, usize)> = Vec::new();
             for field in fields {
@@ -95,7 +110,10 @@ impl Layers {
     pub fn entity_columns(&self, values: &[BTreeSet<String>]) -> Result<Vec<EntityColumn>, String> {
         let is_candidate = |layer: &&SpanLayer| !OTHER_LAYERS.contains(&layer.short());
         let used = |layer: &&SpanLayer| {
-            layer.features.iter().any(|(_, column)| !values[*column].is_empty())
+            layer
+                .features
+                .iter()
+                .any(|(_, column)| !values[*column].is_empty())
         };
         let mut layers: Vec<&SpanLayer> = self.spans.iter().filter(is_candidate).collect();
         let named: Vec<&SpanLayer> = (layers.iter().copied())
@@ -131,9 +149,10 @@ impl Layers {
     fn choose(&self, what: &str) -> String {
         let columns: Vec<String> = (self.spans.iter())
             .flat_map(|layer| {
-                layer.features.iter().map(|(feature, column)| {
-                    format!("{column} {}|{feature}", layer.name)
-                })
+                layer
+                    .features
+                    .iter()
+                    .map(|(feature, column)| format!("{column} {}|{feature}", layer.name))
             })
             .collect();
         format!(
@@ -207,7 +226,11 @@ pub(super) fn cell_values(cell: &str) -> Vec<CellValue> {
 /// Splits `PER[1]` into the value and the number.
 fn split_id(part: &str) -> Option<(&str, usize)> {
     let (value, id) = part.strip_suffix(']')?.rsplit_once('[')?;
-    let backslashes = value.bytes().rev().take_while(|byte| *byte == b'\\').count();
+    let backslashes = value
+        .bytes()
+        .rev()
+        .take_while(|byte| *byte == b'\\')
+        .count();
     if backslashes % 2 == 1 {
         return None;
     }
@@ -271,7 +294,10 @@ pub(super) fn unescape_java(text: &str) -> String {
         if let Some(code) = code {
             units.push(code);
             rest = &rest[6..];
-        } else if let Some(escaped) = rest.strip_prefix('\\').filter(|escaped| !escaped.is_empty()) {
+        } else if let Some(escaped) = rest
+            .strip_prefix('\\')
+            .filter(|escaped| !escaped.is_empty())
+        {
             let length = 1 + escaped.chars().next().map_or(0, char::len_utf8);
             units.extend(unescape(&rest[..length], true).encode_utf16());
             rest = &rest[length..];
@@ -287,7 +313,10 @@ pub(super) fn unescape_java(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn columns(header: &str, used: &[(usize, &str)]) -> Result<Vec<(usize, Option<String>)>, String> {
+    fn columns(
+        header: &str,
+        used: &[(usize, &str)],
+    ) -> Result<Vec<(usize, Option<String>)>, String> {
         let layers = Layers::of(header.lines());
         let mut values = vec![BTreeSet::new(); layers.width];
         for (column, value) in used {
@@ -299,14 +328,24 @@ mod tests {
 
     #[test]
     fn the_entity_layer_is_found() {
-        let pos = "#T_SP=de.tudarmstadt.ukp.dkpro.core.api.lexmorph.type.pos.POS|PosValue|coarseValue\n";
+        let pos =
+            "#T_SP=de.tudarmstadt.ukp.dkpro.core.api.lexmorph.type.pos.POS|PosValue|coarseValue\n";
         let ne = "#T_SP=de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity|identifier|value\n";
         let custom = "#T_SP=webanno.custom.Finding|certain|kind\n";
-        assert_eq!(columns(&format!("{pos}{ne}{custom}"), &[]), Ok(vec![(6, None)]));
+        assert_eq!(
+            columns(&format!("{pos}{ne}{custom}"), &[]),
+            Ok(vec![(6, None)])
+        );
         let both = format!("{pos}{ne}{custom}");
         assert_eq!(columns(&both, &[(6, "PER"), (8, "a")]), Ok(vec![(6, None)]));
-        assert_eq!(columns(&both, &[(7, "true"), (8, "a")]), Ok(vec![(8, None)]));
-        assert_eq!(columns(&format!("{pos}{custom}"), &[(5, "true"), (6, "a")]), Ok(vec![(6, None)]));
+        assert_eq!(
+            columns(&both, &[(7, "true"), (8, "a")]),
+            Ok(vec![(8, None)])
+        );
+        assert_eq!(
+            columns(&format!("{pos}{custom}"), &[(5, "true"), (6, "a")]),
+            Ok(vec![(6, None)])
+        );
         let two = "#T_SP=webanno.custom.A|x\n#T_SP=webanno.custom.B|y\n";
         assert_eq!(columns(two, &[(4, "b")]), Ok(vec![(4, None)]));
         let error = columns(two, &[(3, "a"), (4, "b")]).unwrap_err();
@@ -314,7 +353,10 @@ mod tests {
         let bare = "#T_SP=webanno.custom.Person|\n#T_SP=webanno.custom.Place\n";
         assert_eq!(
             columns(bare, &[(3, "*"), (4, "*")]),
-            Ok(vec![(3, Some("Person".to_string())), (4, Some("Place".to_string()))])
+            Ok(vec![
+                (3, Some("Person".to_string())),
+                (4, Some("Place".to_string()))
+            ])
         );
         assert_eq!(columns(pos, &[(3, "NN")]), Ok(vec![]));
         let links = "#T_SP=webanno.custom.Frame|FE|ROLE_webanno.custom.Frame:Roles_webanno.custom.FrameRolesLink|webanno.custom.Lu\n";
@@ -326,12 +368,18 @@ mod tests {
     #[test]
     fn cells_are_split_and_unescaped() {
         let read = |cell: &str| -> Vec<(Option<String>, Option<usize>)> {
-            cell_values(cell).into_iter().map(|v| (v.value, v.id)).collect()
+            cell_values(cell)
+                .into_iter()
+                .map(|v| (v.value, v.id))
+                .collect()
         };
         let some = |text: &str| Some(text.to_string());
         assert_eq!(read("_"), []);
         assert_eq!(read("PER"), [(some("PER"), None)]);
-        assert_eq!(read("PER[1]|LOC[22]"), [(some("PER"), Some(1)), (some("LOC"), Some(22))]);
+        assert_eq!(
+            read("PER[1]|LOC[22]"),
+            [(some("PER"), Some(1)), (some("LOC"), Some(22))]
+        );
         assert_eq!(read("*[3]|*"), [(None, Some(3)), (None, None)]);
         assert_eq!(read(r"a\|b\_c\[1\]"), [(some("a|b_c[1]"), None)]);
         assert_eq!(read(r"x\->y\\[4]"), [(some(r"x->y\"), Some(4))]);
@@ -341,7 +389,10 @@ mod tests {
     #[test]
     fn texts_are_unescaped() {
         assert_eq!(unescape(r"a\tb\\n\_", false), "a\tb\\n\\_");
-        assert_eq!(unescape_java(r"\u00e4\uD83D\uDE0A\t\\u0041é"), "ä😊\t\\u0041é");
+        assert_eq!(
+            unescape_java(r"\u00e4\uD83D\uDE0A\t\\u0041é"),
+            "ä😊\t\\u0041é"
+        );
         assert_eq!(unescape_java("a\\"), "a\\");
     }
 }

@@ -34,7 +34,10 @@ pub(super) fn sentence_of(lines: &[&str], tokens: &[TokenText], is_java: bool) -
     }
     for text in &readings {
         for reserved in [false, true] {
-            let forms: Vec<String> = tokens.iter().map(|token| unescape(token.text, reserved)).collect();
+            let forms: Vec<String> = tokens
+                .iter()
+                .map(|token| unescape(token.text, reserved))
+                .collect();
             let forms: Vec<&str> = forms.iter().map(String::as_str).collect();
             if let Some(sentence) = words::align(text, &forms) {
                 return (sentence, false);
@@ -53,7 +56,10 @@ fn join(lines: &[&str], read: impl Fn(&str) -> String) -> String {
 /// The sentence if the offsets, in UTF-16 units or in characters, give the tokens.
 fn fit(text: &str, tokens: &[TokenText], utf16: bool) -> Option<Sentence> {
     let first = tokens.first()?.begin;
-    let spaces = text.chars().take_while(|character| character.is_whitespace()).count();
+    let spaces = text
+        .chars()
+        .take_while(|character| character.is_whitespace())
+        .count();
     [0, spaces]
         .into_iter()
         .filter_map(|before| first.checked_sub(before))
