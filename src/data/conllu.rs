@@ -1,8 +1,8 @@
 //! CoNLL-U and CoNLL-U Plus: words with syntax in ten columns or more, and entities in the column MISC or in one of tags.
 //!
-//! Reads the brackets of GUM and CorefUD (`Entity=(1-person`, see [`conllu_brackets`](super::conllu_brackets)) and tags such
-//! as `NE=B-PER` (TüBa-D/Z, spaCy, GiNZA), `NER=B-per` (SETimes, hr500k), `name=B-PER` (NorNE, DaNE), `ner=S-PERSON` (Stanza)
-//! and `NE=P_1-pf_2` (NameTag). `# text` and `SpaceAfter=No` give the text.
+//! Reads the brackets of GUM and CorefUD (`Entity=(1-person`, see [`conllu_brackets`](super::conllu_brackets)) and tags
+//! such as `NE=B-PER` (TüBa-D/Z, spaCy, GiNZA), `NER=B-per` (SETimes, hr500k), `name=B-PER` (NorNE, DaNE), `ner=S-PERSON`
+//! (Stanza) and `NE=P_1-pf_2` (NameTag). `# text` and `SpaceAfter=No` give the text.
 
 use std::collections::HashSet;
 
@@ -453,6 +453,11 @@ mod tests {
             (
                 "# global.columns = ID FORM NER\n1\ta\tB-X\n".to_string(),
                 Format::Columns,
+            ),
+            (
+                "# global.columns = ID FORM NER MISC\n1\ta\tB-X\t_\n2\tb\tO\tSpaceAfter=No\n"
+                    .to_string(),
+                Format::Conllu,
             ),
         ] {
             std::fs::write(&path, &text).unwrap();

@@ -337,15 +337,15 @@ pub(super) fn field_order(comment: &str) -> Option<FieldOrder> {
 }
 
 /// True for a file of ten columns with numbered words and heads, as CoNLL-U has them, or for one with a line
-/// `# global.columns` and a column MISC, whose entities are in MISC.
+/// `# global.columns` that names a column MISC.
 pub(super) fn detect(source: &Source) -> bool {
     let Ok(columns) = ConlluColumns::of(source, &ReadOptions::default()) else {
         return false;
     };
-    let Some(misc) = columns.misc.filter(|_| columns.tags.is_empty()) else {
+    let Some(misc) = columns.misc else {
         return false;
     };
-    let is_plus = columns.width != 10;
+    let is_plus = columns.width != 10 || !columns.tags.is_empty();
     let (mut rows, mut fitting, mut with_entities, mut with_tags) = (0usize, 0, 0, 0);
     for line in source.lines().filter_map(|line| line.text.ok()) {
         if line.starts_with('#') || line.trim().is_empty() {
@@ -370,5 +370,6 @@ pub(super) fn detect(source: &Source) -> bool {
         with_tags += usize::from(row.iter().skip(3).any(|cell| super::bio::is_tag(cell)));
     }
     // A file with tags in a column of its own is read as columns, unless MISC has entities.
-    rows > 0 && fitting * 10 >= rows * 9 && (with_entities > 0 || with_tags * 2 <= rows)
+    let is_in_misc = with_entities > 0 || with_tags * 2 <= rows;
+    rows > 0 && fitting * 10 >= rows * 9 && (is_in_misc || !columns.tags.is_empty())
 }

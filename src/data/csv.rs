@@ -1,9 +1,9 @@
 //! Comma-, semicolon- or tab-separated values with a header.
 //!
-//! Three forms are read. A word in each line, with the number of its sentence in every line or only in the first (`Sentence
-//! #,Word,POS,Tag`, the form of Kaggle's copies of the Groningen Meaning Bank; `sentence_id,words,labels` of Simple
-//! Transformers). A sentence in each line, with lists of words and tags as pandas writes them, or with words and tags separated
-//! by spaces. A text in each line, with a list of spans (Label Studio's CSV export, and dictionaries of spaCy).
+//! Three forms are read. A word in each line, with the number of its sentence in every line or only in the first
+//! (`Sentence #,Word,POS,Tag`, the form of Kaggle's copies of the Groningen Meaning Bank; `sentence_id,words,labels` of
+//! Simple Transformers). A sentence in each line, with lists of words and tags as pandas writes them, or with words and tags
+//! separated by spaces. A text in each line, with a list of spans (Label Studio's CSV export, and dictionaries of spaCy).
 
 use std::collections::HashSet;
 
@@ -213,6 +213,9 @@ impl Reader<'_> {
                 continue;
             }
             match self.sentence(record) {
+                Ok(row) if row.words.is_empty() => self
+                    .corpus
+                    .warn(record.line, "the sentence has no words; skipped"),
                 Ok(row) => rows.push(Row {
                     document: self.document(record),
                     pos: self
@@ -248,7 +251,7 @@ impl Reader<'_> {
                 list.len()
             ));
         }
-        if words.is_empty() || words.iter().any(|word| word.is_empty()) {
+        if words.iter().any(|word| word.is_empty()) {
             return Err("a word is empty; delete the line, or put a word in it".to_string());
         }
         Ok(Row {
@@ -374,6 +377,7 @@ mod tests {
         assert_eq!(found(&sentences[0]), [("EU", "ORG"), ("Germany's", "MISC")]);
         assert_eq!(found(&sentences[1]), [("Peter Blackburn", "PER")]);
         assert_eq!((problems.len(), problems[0].location.line), (1, 4));
+        assert_eq!(problems[0].severity, Severity::Warning);
         let (sentences, problems) = fixture("sentences.csv");
         assert_eq!(problems, []);
         assert_eq!(found(&sentences[0]), [("EU", "ORG"), ("German", "MISC")]);
