@@ -168,11 +168,7 @@ impl<'a> TagDecoder<'a> {
     /// Processes the tag of word `index`, written as `text`.
     fn step(&mut self, index: usize, text: &str, tag: Tag<'a>) {
         if !self.scheme.has_mark(tag.mark) {
-            let message = format!(
-                "tag `{text}` does not belong to the {} scheme; set the scheme of the file with `scheme`",
-                self.scheme
-            );
-            self.report(index, message);
+            self.report(index, wrong_mark(text, self.scheme));
         }
         let continues = self.open.is_some_and(|(_, label)| label == tag.label);
         match tag.mark {
@@ -189,7 +185,7 @@ impl<'a> TagDecoder<'a> {
             }
             'E' => {
                 if !continues {
-                    self.report(index, format!("`{text}` ends an entity that has not begun; read as an entity of one word, write it as `S-{}`", tag.label));
+                    self.report(index, stray_end(text, tag.label));
                     self.close(index);
                 }
                 let start = self.open.take().map_or(index, |(start, _)| start);
@@ -198,13 +194,7 @@ impl<'a> TagDecoder<'a> {
             _ if continues => {}
             _ => {
                 if self.scheme != TagScheme::Iob1 {
-                    self.report(
-                        index,
-                        format!(
-                            "`{text}` does not continue a {0}; read as the start of one, write it as `B-{0}`",
-                            tag.label
-                        ),
-                    );
+                    self.report(index, stray_inside(text, tag.label));
                 }
                 self.close(index);
                 self.open = Some((index, tag.label));
@@ -216,10 +206,7 @@ impl<'a> TagDecoder<'a> {
     fn close(&mut self, index: usize) {
         if let Some((start, label)) = self.open.take() {
             if self.scheme.marks_ends() {
-                let message = format!(
-                    "this {label} has no `E-{label}` at its end (`S-{label}` for a single word); read as ending here"
-                );
-                self.report(index - 1, message);
+                self.report(index - 1, missing_end(label));
             }
             self.entities.push(Entity::new(start, index, label));
         }
@@ -232,6 +219,34 @@ impl<'a> TagDecoder<'a> {
             fatal: false,
         });
     }
+}
+
+/// The message about a tag whose mark the scheme does not have.
+pub(super) fn wrong_mark(text: &str, scheme: TagScheme) -> String {
+    format!(
+        "tag `{text}` does not belong to the {scheme} scheme; set the scheme of the file with `scheme`"
+    )
+}
+
+/// The message about an end tag without a begin tag.
+pub(super) fn stray_end(text: &str, label: &str) -> String {
+    format!(
+        "`{text}` ends an entity that has not begun; read as an entity of one word, write it as `S-{label}`"
+    )
+}
+
+/// The message about an inside tag without a begin tag.
+pub(super) fn stray_inside(text: &str, label: &str) -> String {
+    format!(
+        "`{text}` does not continue a {label}; read as the start of one, write it as `B-{label}`"
+    )
+}
+
+/// The message about an entity whose last word has no end tag.
+pub(super) fn missing_end(label: &str) -> String {
+    format!(
+        "this {label} has no `E-{label}` at its end (`S-{label}` for a single word); read as ending here"
+    )
 }
 
 /// Encodes entities as the tags of a sentence of `length` words. Fails for entities that overlap, are empty or out of

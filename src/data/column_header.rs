@@ -15,6 +15,10 @@ pub(super) struct ColumnHeader {
     pub tags: Option<Vec<usize>>,
     /// Column of the part-of-speech tags.
     pub pos: Option<usize>,
+    /// Column of the universal part-of-speech tags.
+    pub upos: Option<usize>,
+    /// Column of the further annotations.
+    pub misc: Option<usize>,
 }
 
 impl ColumnHeader {
@@ -25,7 +29,9 @@ impl ColumnHeader {
                 .is_ok_and(|text| text.starts_with('#') || text.trim().is_empty())
         });
         let columns = lines.filter_map(|line| line.text.ok()).find_map(|text| {
-            text.strip_prefix("# global.columns")?
+            text.trim_start_matches('#')
+                .trim_start()
+                .strip_prefix("global.columns")?
                 .trim_start()
                 .strip_prefix('=')
         })?;
@@ -38,7 +44,7 @@ impl ColumnHeader {
                 .iter()
                 .position(|name| wanted.contains(&name.as_str()))
         };
-        let is_layer = |name: &&String| name.split(':').any(|part| part == "NER");
+        let is_layer = |name: &&String| name.split(':').any(|part| matches!(part, "NER" | "NE"));
         let tags: Vec<usize> = names
             .iter()
             .enumerate()
@@ -51,6 +57,8 @@ impl ColumnHeader {
             word: column_of(&["FORM"]),
             tags: (!tags.is_empty()).then_some(tags),
             pos: column_of(&["XPOS"]).or(column_of(&["UPOS"])),
+            upos: column_of(&["UPOS"]),
+            misc: column_of(&["MISC"]),
         })
     }
 }

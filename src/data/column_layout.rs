@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use super::ReadOptions;
 use super::bio;
 use super::column_header::ColumnHeader;
+use super::multi_tags::{self, CellReading};
 use super::source::Source;
 use super::tag_scheme::TagScheme;
 
@@ -23,6 +24,8 @@ pub(super) struct ColumnLayout {
     pub pos: Option<usize>,
     /// Column of the word numbers.
     pub id: Option<usize>,
+    /// Whether a cell of a tag column is one tag or several.
+    pub cells: CellReading,
     /// Tagging scheme.
     pub scheme: TagScheme,
     /// True when every word ends in the index of a character in its word (WeiboNER), which has to be removed.
@@ -103,9 +106,13 @@ impl ColumnLayout {
             (id.is_none() && word == 0 && tags == [3] && tag_like.contains(&2)).then_some(1)
         });
         check_columns(width, word, &tags, pos, &rows)?;
+        let cells = CellReading::decide(
+            rows.iter()
+                .flat_map(|row| tags.iter().map(|column| row[*column])),
+        );
         let scheme = options
             .scheme
-            .unwrap_or_else(|| detect_scheme(&sample, width, &tags));
+            .unwrap_or_else(|| detect_scheme(&sample, width, &tags, &cells));
         let strip_digit = options
             .strip_digit
             .unwrap_or_else(|| has_positions(&sample, word));
@@ -122,6 +129,7 @@ impl ColumnLayout {
             tags,
             pos,
             id,
+            cells,
             scheme,
             strip_digit,
             ignored,
@@ -135,7 +143,8 @@ impl ColumnLayout {
 
     /// True when the row has the right number of columns and tags in the tag columns.
     pub fn fits(&self, row: &[&str]) -> bool {
-        row.len() == self.width && self.tags.iter().all(|column| bio::is_tag(row[*column]))
+        let is_tag = |column: &usize| multi_tags::is_tag_or_list(row[*column]);
+        row.len() == self.width && self.tags.iter().all(is_tag)
     }
 }
 
@@ -240,13 +249,16 @@ pub(super) fn is_range(id: &str) -> bool {
 }
 
 fn mostly_tags(rows: &[&[&str]], column: usize) -> bool {
-    let tags = rows.iter().filter(|row| bio::is_tag(row[column])).count();
+    let tags = rows
+        .iter()
+        .filter(|row| multi_tags::is_tag_or_list(row[column]))
+        .count();
     tags * 2 > rows.len()
 }
 
 fn labels<'a>(rows: &[&[&'a str]], column: usize) -> BTreeSet<&'a str> {
     rows.iter()
-        .filter_map(|row| bio::label_of(row[column]))
+        .flat_map(|row| multi_tags::labels_of(row[column]))
         .collect()
 }
 
@@ -292,14 +304,14 @@ fn check_columns(
     }
 }
 
-fn detect_scheme(sample: &Sample, width: usize, tags: &[usize]) -> TagScheme {
+fn detect_scheme(sample: &Sample, width: usize, tags: &[usize], cells: &CellReading) -> TagScheme {
     let sequences = sample.iter().flat_map(|sentence| {
         tags.iter().map(move |column| {
             let rows = sentence.iter().filter(move |row| row.len() == width);
             rows.map(move |row| row[*column])
         })
     });
-    TagScheme::detect(sequences)
+    cells.detect_scheme(sequences)
 }
 
 /// Splits a character from its position in its word, as in WeiboNER's `科0 技1`; the number may have several digits.

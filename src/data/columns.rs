@@ -5,7 +5,6 @@
 
 use std::collections::HashSet;
 
-use super::bio;
 use super::column_layout::{ColumnLayout, is_comment, is_range, split_position};
 use super::source::{Collector, Source};
 use super::{ReadOptions, words};
@@ -25,6 +24,9 @@ pub(super) fn read(source: &Source, options: &ReadOptions, corpus: &mut Collecto
         corpus.warn(0, format!(
             "column {column} (counted from 0) also looks like tags but is ignored; if it is a layer of entities, add it to tag_columns"
         ));
+    }
+    if let Some(note) = &layout.cells.note {
+        corpus.warn(0, note.clone());
     }
     let mut reader = Reader {
         layout: &layout,
@@ -67,8 +69,7 @@ impl<'a> Reader<'a, '_> {
             return self.end_sentence();
         }
         let row = self.layout.fields(line);
-        if row[0] == "-DOCSTART-" {
-            self.end_sentence();
+        if row[0].starts_with("-DOCSTART-") {
             return self.begin_document(None);
         }
         if is_comment(line) && !self.layout.fits(&row) {
@@ -89,12 +90,18 @@ impl<'a> Reader<'a, '_> {
             self.begin_document(None);
         } else if let Some(name) = comment.strip_prefix("begin document") {
             self.begin_document(Some(name.trim()));
+        } else if let Some(number) = comment.strip_prefix("MEDLINE:") {
+            // JNLPBA: `###MEDLINE:95369245` before the sentences of an abstract.
+            self.begin_document(Some(number.trim()));
         } else if let Some(text) = value("text") {
             self.text = Some(text);
         }
     }
 
     fn begin_document(&mut self, name: Option<&str>) {
+        if !self.rows.is_empty() {
+            self.end_sentence();
+        }
         self.documents += 1;
         self.document = Some(match name {
             Some(name) if !name.is_empty() => name.to_string(),
@@ -163,7 +170,7 @@ impl<'a> Reader<'a, '_> {
         let mut seen: HashSet<Entity> = HashSet::new();
         for column in &self.layout.tags {
             let tags: Vec<&str> = rows.iter().map(|(_, row)| row[*column]).collect();
-            let (entities, problems) = bio::decode(&tags, self.layout.scheme);
+            let (entities, problems) = self.layout.cells.decode(&tags, self.layout.scheme);
             for problem in problems {
                 let line = rows[problem.index].0;
                 if problem.fatal {
@@ -316,6 +323,47 @@ mod tests {
                 .message
                 .contains("1 column where the other rows have 2")
         );
+    }
+
+    #[test]
+    fn several_tags_in_one_column_are_nested_entities() {
+        let text = include_str!("../../tests/fixtures/formats/columns/multi_tags.conll");
+        let (sentences, problems) = columns(text);
+        assert_eq!(
+            found(&sentences[0]),
+            [("University of Oxford", "ORG"), ("Oxford", "LOC")]
+        );
+        assert_eq!(found(&sentences[1]), [("Paul", "PER")]);
+        assert_eq!((problems.len(), problems[0].location.line), (1, 0));
+        assert!(problems[0].message.contains("`I-ORG|B-LOC`"));
+        // In most rows a list that begins with `O` is not a tag by itself.
+        let (sentences, _) = columns("a B-X|O\nb O|B-Y\nc O|O\n");
+        assert_eq!(found(&sentences[0]), [("a", "X"), ("b", "Y")]);
+        let (sentences, problems) = columns("a B-PER|person\nb I-PER|person\n");
+        assert_eq!(found(&sentences[0]), [("a b", "PER|person")]);
+        assert!(problems[0].message.contains("one tag"), "{problems:?}");
+        let (sentences, problems) = columns("a B-X\nb I-X|B-Y\nc I-X|Y\nd I-X|B-Y\n\ne O\n");
+        assert_eq!(sentences.len(), 1);
+        assert_eq!(
+            (problems[1].severity, problems[1].location.line),
+            (Severity::Error, 3)
+        );
+    }
+
+    #[test]
+    fn jnlpba_lines_name_the_documents() {
+        let text = "###MEDLINE:95369245\n\nIL-2\tB-DNA\ngene\tI-DNA\n\nIt\tO\n\n###MEDLINE:95333264\nNF\tB-protein\n";
+        let (sentences, problems) = columns(text);
+        assert_eq!(problems, []);
+        let documents: Vec<_> = sentences.iter().map(|s| s.document.as_deref()).collect();
+        assert_eq!(
+            documents,
+            [Some("95369245"), Some("95369245"), Some("95333264")]
+        );
+        let (sentences, _) = columns("-DOCSTART- (1 EU)\tO\na\tO\n-DOCSTART-\tO\nb\tB-X\n");
+        assert_eq!(sentences.len(), 2);
+        assert_eq!(sentences[0].document.as_deref(), Some("file#1"));
+        assert_eq!(sentences[1].document.as_deref(), Some("file#2"));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use strum::VariantNames;
 
 use super::column_layout::ColumnLayout;
 use super::source::{Source, display_name, file_extension, is_stream, uncompressed_name};
-use super::{Format, ReadOptions, json};
+use super::{Format, ReadOptions, conllu, csv, json, pubtator, webanno};
 use crate::error::{Error, Location, Result};
 
 /// Detects the format of a file from its name, its content and, for BRAT, the other files of its folder.
@@ -103,12 +103,17 @@ pub(super) fn detect_content(path: &Path, source: &Source) -> Result<Format> {
     {
         return Ok(format);
     }
+    if let Some(format) = detect_text(source) {
+        return Ok(format);
+    }
     if let Ok(Some(_)) = ColumnLayout::detect(source, &ReadOptions::default()) {
         return Ok(Format::Columns);
     }
     match record {
         Some(record) => Err(unknown(path, &describe(&record))),
         None if extension == Some("txt") => Ok(Format::PlainText),
+        None if extension == Some("csv") && csv::detect_without_header(&source) => Ok(Format::Csv),
+        None if extension == Some("csv") => Err(unknown(path, &csv::describe(&source))),
         None if matches!(extension, Some("json" | "jsonl")) => {
             Err(unknown(path, "the first record is not valid JSON"))
         }
@@ -117,6 +122,23 @@ pub(super) fn detect_content(path: &Path, source: &Source) -> Result<Format> {
             "the file is neither JSON nor columns with tags",
         )),
     }
+}
+
+/// The format of a text file that can be told from its first lines or from the shape of all lines.
+fn detect_text(source: &Source) -> Option<Format> {
+    if webanno::detect(source) {
+        return Some(Format::Webanno);
+    }
+    if pubtator::detect(source) {
+        return Some(Format::Pubtator);
+    }
+    if conllu::detect(source) {
+        return Some(Format::Conllu);
+    }
+    if csv::detect(source) {
+        return Some(Format::Csv);
+    }
+    None
 }
 
 fn format_of_record(record: &Value, first: u8) -> Option<Format> {

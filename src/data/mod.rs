@@ -13,7 +13,15 @@ mod column_layout;
 mod columns;
 mod compressed;
 mod conllu;
+mod conllu_annotation;
+mod conllu_brackets;
+mod conllu_mentions;
+mod conllu_words;
 mod csv;
+mod csv_cells;
+mod csv_columns;
+mod csv_rows;
+mod csv_table;
 pub mod datasets;
 mod detect;
 mod doc_bin;
@@ -26,16 +34,24 @@ mod json_record;
 mod label_studio;
 mod leakage;
 mod msgpack;
+mod multi_tags;
+mod notes;
 mod parquet;
 mod prodigy;
 mod pubtator;
+mod pubtator_offsets;
+mod python_literal;
 mod source;
 mod spacy;
 pub mod split;
 pub mod stats;
 pub mod synthetic;
 mod tag_scheme;
+mod tag_style;
 mod webanno;
+mod webanno_layers;
+mod webanno_runs;
+mod webanno_text;
 pub mod words;
 pub mod write;
 
@@ -347,6 +363,11 @@ mod tests {
                 any::<String>().prop_map(String::into_bytes),
                 "[a1#-][ \\t][BIOES]-?[AB]?".prop_map(String::into_bytes),
                 "T1\t[AB ]{1,3} [0-9]{1,2} [0-9]{1,2}\t[a-c]{0,2}".prop_map(String::into_bytes),
+                "1\\|[ta]\\|[ab ]{0,4}|1\t[0-3]\t[0-3]\t[ab]\t[AB]".prop_map(String::into_bytes),
+                "#FORMAT=WebAnno TSV 3.[12]|#T_SP=a.NamedEntity\\|value|#Text=[ab\\\\ ]{0,4}|1-[12](\\.1)?\t[0-2]-[0-3]\t[ab]\t([AB_*](\\[[12]\\])?\\|?){1,2}".prop_map(String::into_bytes),
+                "[12](-[23]|\\.1)?\t[ab]\t_\tX\t_\t_\t0\tx\t_\t(Entity=([(]?[12](-[AB])?(\\[[12]/2\\])?[)]?){1,2}|NE=[BI]-A|_)".prop_map(String::into_bytes),
+                "# global.(Entity = GRP-etype|columns = ID FORM (NER|MISC))".prop_map(String::into_bytes),
+                "(sentence_id,)?(word|text),(tag|entities)|[12]?,\"?[ab]\"?,(O|B-A|\"\\[\\(0,[12],'A'\\)\\]\")".prop_map(String::into_bytes),
                 r#"\[?\{"(tokens|text|sentence)": (\["a"\]|"ab"), "(entities|ner|label)": \[\[[0-3], [0-3], "A"\]\]\},?"#.prop_map(String::into_bytes),
             ], 0..6),
         ) {

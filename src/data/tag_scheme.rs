@@ -67,6 +67,12 @@ impl TagScheme {
                 previous = parsed.map(|tag| tag.label);
             }
         }
+        Self::from_marks(ended, inside, needless_begin)
+    }
+
+    /// The scheme of a file without `M-`: `ended` when it has end or single marks, `inside` when it has inside marks, and
+    /// `needless_begin` when a `B-` does not directly follow an entity of its type.
+    pub(super) fn from_marks(ended: bool, inside: bool, needless_begin: bool) -> TagScheme {
         match (ended, inside, needless_begin) {
             (true, ..) => TagScheme::Bioes,
             (false, true, false) => TagScheme::Iob1,
