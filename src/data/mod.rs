@@ -158,6 +158,7 @@ fn collect(path: &Path, options: &ReadOptions) -> Result<Collector> {
     let mut corpus = Collector::new(path);
     if format == Format::Brat {
         brat::read(path, options, &mut corpus)?;
+        corpus.report_discontinuous();
         return Ok(corpus);
     }
     let source = Source::open(path)?;
@@ -183,6 +184,7 @@ fn collect(path: &Path, options: &ReadOptions) -> Result<Collector> {
         Format::Parquet => parquet::read(&source, options, &mut corpus),
         Format::PlainText | Format::Brat => plain_text(&source, options, &mut corpus),
     }
+    corpus.report_discontinuous();
     corpus.problems.sort_by(|a, b| a.location.cmp(&b.location));
     Ok(corpus)
 }

@@ -78,12 +78,16 @@ fn decode(bytes: &[u8]) -> std::result::Result<&str, usize> {
 /// The sentences and problems that a reader has found so far.
 pub(super) struct Collector {
     file: PathBuf,
+    /// The files that sentences come from, each with the index of its first sentence.
+    files: Vec<(usize, PathBuf)>,
     /// The valid sentences.
     pub sentences: Vec<Sentence>,
     /// The line number at which each sentence starts; 0 if unknown.
     pub lines: Vec<usize>,
     /// Warnings, and errors about the records that were skipped.
     pub problems: Vec<Problem>,
+    /// True while a mended copy of the file is made: a reader that can leave out an invalid entity keeps its record.
+    pub mending: bool,
 }
 
 impl Collector {
@@ -91,9 +95,11 @@ impl Collector {
     pub fn new(file: &Path) -> Self {
         Self {
             file: file.to_path_buf(),
+            files: Vec::new(),
             sentences: Vec::new(),
             lines: Vec::new(),
             problems: Vec::new(),
+            mending: false,
         }
     }
 
@@ -112,8 +118,38 @@ impl Collector {
 
     /// Adds a sentence that starts at a line.
     pub fn push(&mut self, line: usize, sentence: Sentence) {
+        if self.files.last().is_none_or(|(_, file)| *file != self.file) {
+            self.files.push((self.sentences.len(), self.file.clone()));
+        }
         self.sentences.push(sentence);
         self.lines.push(line);
+    }
+
+    /// The file and line at which a sentence starts.
+    pub fn location(&self, sentence: usize) -> Location {
+        let next = self.files.partition_point(|(first, _)| *first <= sentence);
+        let file = next.checked_sub(1).map_or(&self.file, |at| &self.files[at].1);
+        Location::line(file, self.lines.get(sentence).copied().unwrap_or(0))
+    }
+
+    /// Reports once how many discontinuous entities there are.
+    pub fn report_discontinuous(&mut self) {
+        let with = |sentence: &&Sentence| !sentence.discontinuous.is_empty();
+        let count: usize = self.sentences.iter().map(|sentence| sentence.discontinuous.len()).sum();
+        let Some(first) = self.sentences.iter().position(|sentence| with(&sentence)) else {
+            return;
+        };
+        let sentences = self.sentences.iter().filter(with).count();
+        let noun = if count == 1 { "entity" } else { "entities" };
+        self.problems.push(Problem {
+            location: self.location(first),
+            message: format!(
+                "{count} discontinuous {noun} in {sentences} of {} sentences, the first here; kept and counted as missed, \
+                 because no model here finds entities of several parts",
+                self.sentences.len()
+            ),
+            severity: Severity::Warning,
+        });
     }
 
     /// Adds a problem at (line, column), which count as in [`Location`].

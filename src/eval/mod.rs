@@ -23,7 +23,7 @@ use crate::text::{Mention, Sentence};
 
 /// Tags the sentences and scores the mentions against the sentences' gold entities.
 ///
-/// Misaligned gold entities, which no span of words can equal, count as missed.
+/// Misaligned and discontinuous gold entities, which no span of words can equal, count as missed.
 ///
 /// ```no_run
 /// use std::path::Path;
@@ -69,8 +69,8 @@ pub fn score(sentences: &[Sentence], mentions: &[Vec<Mention>]) -> Report {
             .map(|sentence| sentence.entities.as_slice())
             .zip(mentions.iter().map(Vec::as_slice)),
     );
-    for entity in sentences.iter().flat_map(|sentence| &sentence.misaligned) {
-        report.add_unreachable(&entity.label, 1);
+    for label in sentences.iter().flat_map(Sentence::unreachable_labels) {
+        report.add_unreachable(label, 1);
     }
     report
 }

@@ -383,6 +383,19 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn gold_entities_of_several_parts_count_as_missed() {
+        let mut gold = gold();
+        gold[1].discontinuous.push(Discontinuous {
+            parts: vec![(0, 1), (2, 3)],
+            label: "PER".to_owned(),
+        });
+        let analysis = Analysis::new(&train(), &gold, models(), None, AnalysisOptions::default());
+        let bad = &analysis.expect("valid input").models[1];
+        assert_eq!(bad.report.overall.gold, 5);
+        assert_eq!(bad.confusion.count(Some("PER"), None), 2);
+    }
+
+    #[test]
     fn misaligned_gold_entities_count_as_missed() {
         let mut gold = gold();
         gold[1].misaligned.push(Misaligned {
