@@ -117,8 +117,9 @@ pub struct ReadOptions {
     /// Names of tags that are given as numbers, in the order of the numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<Vec<String>>,
-    /// Skip records with an error, up to this many, instead of refusing the file.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Skip records with an error, up to this many in each file, instead of refusing the file. `usize::MAX`, in recipes
+    /// `true`, allows any number up to half of the records.
+    #[serde(skip_serializing_if = "Option::is_none", with = "super::skip_bad::setting")]
     pub skip_bad: Option<usize>,
 }
 

@@ -26,6 +26,7 @@ mod leakage;
 mod parquet;
 mod prodigy;
 mod pubtator;
+mod skip_bad;
 mod source;
 mod spacy;
 pub mod split;
@@ -99,7 +100,8 @@ impl From<Problem> for Error {
 
 /// Reads a corpus file, or a folder of BRAT file pairs.
 ///
-/// The first error in the file is returned as [`Error::Data`]; warnings are counted in one log line.
+/// The first error in the file is returned as [`Error::Data`], unless [`ReadOptions::skip_bad`] allows to skip records;
+/// warnings are counted in one log line.
 ///
 /// ```
 /// use nerzoo::data::{self, ReadOptions};
@@ -116,13 +118,18 @@ impl From<Problem> for Error {
 /// # }
 /// ```
 pub fn read(path: &Path, options: &ReadOptions) -> Result<Vec<Sentence>> {
-    let (sentences, mut problems) = scan(path, options)?;
-    let error = problems
-        .iter()
-        .position(|problem| problem.severity == Severity::Error);
-    if let Some(error) = error {
-        return Err(problems.swap_remove(error).into());
+    let mut corpus = collect(path, options, false)?;
+    let is_error = |problem: &Problem| problem.severity == Severity::Error;
+    if let Some(limit) = options.skip_bad {
+        skip_bad::skip(&mut corpus, path, limit)?;
+    } else if let Some(error) = corpus.problems.iter().position(is_error) {
+        return Err(corpus.problems.swap_remove(error).into());
     }
+    let Collector {
+        sentences,
+        problems,
+        ..
+    } = corpus;
     if let Some(first) = problems.first() {
         let count = problems.len();
         tracing::warn!(
@@ -145,17 +152,19 @@ pub fn read_many(paths: &[PathBuf], options: &ReadOptions) -> Result<Vec<Sentenc
 /// Reads all valid records and lists all problems in file order. Records with an error are skipped; records with only a
 /// warning are kept. Fails only when the file cannot be read at all or its format cannot be detected.
 pub fn scan(path: &Path, options: &ReadOptions) -> Result<(Vec<Sentence>, Vec<Problem>)> {
-    let corpus = collect(path, options)?;
+    let corpus = collect(path, options, false)?;
     Ok((corpus.sentences, corpus.problems))
 }
 
-/// Like [`scan`], with the line number of every sentence.
-fn collect(path: &Path, options: &ReadOptions) -> Result<Collector> {
+/// Like [`scan`], with the location of every sentence. With `mending`, readers leave out single entities where they can,
+/// instead of the record.
+fn collect(path: &Path, options: &ReadOptions, mending: bool) -> Result<Collector> {
     let format = match options.format {
         Some(format) => format,
         None => detect_format(path)?,
     };
     let mut corpus = Collector::new(path);
+    corpus.mending = mending;
     if format == Format::Brat {
         brat::read(path, options, &mut corpus)?;
         corpus.report_discontinuous();
@@ -183,6 +192,9 @@ fn collect(path: &Path, options: &ReadOptions) -> Result<Collector> {
         Format::Csv => csv::read(&source, options, &mut corpus),
         Format::Parquet => parquet::read(&source, options, &mut corpus),
         Format::PlainText | Format::Brat => plain_text(&source, options, &mut corpus),
+    }
+    if options.skip_bad.is_some() {
+        skip_bad::prepare(&mut corpus, &source, format);
     }
     corpus.report_discontinuous();
     corpus.problems.sort_by(|a, b| a.location.cmp(&b.location));

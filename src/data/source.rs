@@ -88,6 +88,8 @@ pub(super) struct Collector {
     pub problems: Vec<Problem>,
     /// True while a mended copy of the file is made: a reader that can leave out an invalid entity keeps its record.
     pub mending: bool,
+    /// For files in which a record has several lines: the lines at which records start.
+    pub records: Option<Vec<usize>>,
 }
 
 impl Collector {
@@ -100,6 +102,7 @@ impl Collector {
             lines: Vec::new(),
             problems: Vec::new(),
             mending: false,
+            records: None,
         }
     }
 
@@ -128,14 +131,35 @@ impl Collector {
     /// The file and line at which a sentence starts.
     pub fn location(&self, sentence: usize) -> Location {
         let next = self.files.partition_point(|(first, _)| *first <= sentence);
-        let file = next.checked_sub(1).map_or(&self.file, |at| &self.files[at].1);
+        let file = next
+            .checked_sub(1)
+            .map_or(&self.file, |at| &self.files[at].1);
         Location::line(file, self.lines.get(sentence).copied().unwrap_or(0))
+    }
+
+    /// Keeps the sentences for which `keep` is true.
+    pub fn retain(&mut self, keep: &[bool]) {
+        let is_kept = |index: usize| keep.get(index).copied().unwrap_or(true);
+        let (mut seen, mut kept) = (0, 0);
+        for (first, _) in &mut self.files {
+            kept += (seen..*first).filter(|index| is_kept(*index)).count();
+            seen = *first;
+            *first = kept;
+        }
+        let mut index = 0..;
+        self.sentences.retain(|_| index.next().is_none_or(is_kept));
+        let mut index = 0..;
+        self.lines.retain(|_| index.next().is_none_or(is_kept));
     }
 
     /// Reports once how many discontinuous entities there are.
     pub fn report_discontinuous(&mut self) {
         let with = |sentence: &&Sentence| !sentence.discontinuous.is_empty();
-        let count: usize = self.sentences.iter().map(|sentence| sentence.discontinuous.len()).sum();
+        let count: usize = self
+            .sentences
+            .iter()
+            .map(|sentence| sentence.discontinuous.len())
+            .sum();
         let Some(first) = self.sentences.iter().position(|sentence| with(&sentence)) else {
             return;
         };

@@ -213,7 +213,7 @@ fn find_baseline(models: &[(String, Vec<Vec<Mention>>)], baseline: Option<&str>)
 pub(super) mod tests {
     use super::*;
     use crate::eval::test_data;
-    use crate::text::{Entity, Misaligned};
+    use crate::text::{Discontinuous, Entity, Misaligned};
 
     fn entities(spans: &[(usize, usize, &str)]) -> Vec<Entity> {
         spans

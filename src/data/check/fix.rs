@@ -1,0 +1,1 @@
+//! Mended copies of files.
