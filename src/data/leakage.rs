@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::source::Collector;
 use super::{Problem, Severity};
 use crate::error::Location;
+use crate::text::Sentence;
 
 /// Shorter sentences may occur in two files by chance and are not compared.
 const MINIMUM_WORDS: usize = 4;
@@ -25,6 +26,12 @@ pub struct Leakage {
     pub example: String,
 }
 
+/// The words of a sentence joined by spaces; `None` for a sentence that is too short to be compared.
+pub fn leakage_key(sentence: &Sentence) -> Option<String> {
+    let words: Vec<&str> = sentence.words.iter().map(|w| w.text.as_str()).collect();
+    (sentence.len() >= MINIMUM_WORDS).then(|| words.join(" "))
+}
+
 /// The sentences of all files read so far.
 #[derive(Default)]
 pub(super) struct SeenSentences {
@@ -40,11 +47,10 @@ impl SeenSentences {
         self.files.push(file.to_path_buf());
         let mut leaks: Vec<Option<(Leakage, Location)>> = vec![None; current];
         for (sentence, line) in corpus.sentences.iter().zip(&corpus.lines) {
-            if sentence.len() < MINIMUM_WORDS {
+            let Some(key) = leakage_key(sentence) else {
                 continue;
-            }
-            let words: Vec<&str> = sentence.words.iter().map(|w| w.text.as_str()).collect();
-            let first = *self.first_file.entry(words.join(" ")).or_insert(current);
+            };
+            let first = *self.first_file.entry(key).or_insert(current);
             if first == current {
                 continue;
             }

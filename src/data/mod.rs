@@ -45,7 +45,7 @@ use serde::{Serialize, Serializer};
 
 pub use detect::detect_format;
 pub use format::{Format, ReadOptions, SentenceCutting};
-pub use leakage::Leakage;
+pub use leakage::{Leakage, leakage_key};
 pub use tag_scheme::TagScheme;
 
 use crate::error::{Error, Location, Result};

@@ -17,7 +17,11 @@ pub(super) fn inspect(sentence: &Sentence, mut found: impl FnMut(FindingKind, &s
         );
     }
     for word in &sentence.words {
-        if word.text.len() > LONGEST_WORD && word.text.chars().count() > LONGEST_WORD {
+        let is_address = || word.text.contains("://") || word.text.starts_with("www.");
+        if word.text.len() > LONGEST_WORD
+            && word.text.chars().count() > LONGEST_WORD
+            && !is_address()
+        {
             found(FindingKind::LongWord, &word.text);
         }
         if word.text.contains(char::is_whitespace) && !word.text.trim().is_empty() {
@@ -218,6 +222,7 @@ mod tests {
     fn long_words_and_sentences_are_found() {
         assert_eq!(kinds(&"ä".repeat(81)), [FindingKind::LongWord]);
         assert_eq!(kinds(&"ä".repeat(80)), []);
+        assert_eq!(kinds(&format!("https://{}", "x".repeat(200))), []);
         assert_eq!(kinds(&"w ".repeat(201)), [FindingKind::LongSentence]);
         let mut sentence = Sentence::from_words(["New York", "\u{3000}"]);
         sentence.text = String::new();

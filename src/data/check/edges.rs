@@ -7,9 +7,7 @@ const SEPARATORS: [char; 9] = [',', ';', ':', '،', '؛', '、', '，', '；', '
 /// Ideographic punctuation that ends a sentence.
 const IDEOGRAPHIC_ENDS: [char; 3] = ['。', '！', '？'];
 /// Words of five letters or more that are written with a full stop; shorter ones may all be abbreviations.
-const ABBREVIATIONS: [&str; 8] = [
-    "assoc", "calif", "conn", "corps", "minn", "msgr", "oreg", "penna",
-];
+const ABBREVIATIONS: [&str; 4] = ["assoc", "calif", "distr", "penna"];
 
 /// The span without punctuation at its edges that does not belong to the entity; `None` when there is none.
 ///
@@ -52,19 +50,31 @@ pub(super) fn aligned(
     start: usize,
     end: usize,
 ) -> Option<Span> {
+    let of = |(start, end)| sentence.span_of(start, end);
+    let span = without(char::is_whitespace, characters, start, end).and_then(of);
+    span.or_else(|| without(is_space_or_separator, characters, start, end).and_then(of))
+}
+
+/// The entity without the white space at its edges; `None` when nothing remains.
+pub(super) fn without_space(
+    characters: &[char],
+    start: usize,
+    end: usize,
+) -> Option<(usize, usize)> {
+    without(char::is_whitespace, characters, start, end)
+}
+
+fn without(
+    is_removed: fn(char) -> bool,
+    characters: &[char],
+    start: usize,
+    end: usize,
+) -> Option<(usize, usize)> {
     let covered = characters.get(start..end)?;
-    for is_removed in [char::is_whitespace, is_space_or_separator] {
-        let Some(first) = covered.iter().position(|character| !is_removed(*character)) else {
-            continue;
-        };
-        let last = covered
-            .iter()
-            .rposition(|character| !is_removed(*character))?;
-        if let Some(span) = sentence.span_of(start + first, start + last + 1) {
-            return Some(span);
-        }
-    }
-    None
+    let is_kept = |character: &char| !is_removed(*character);
+    let first = covered.iter().position(is_kept)?;
+    let last = covered.iter().rposition(is_kept)?;
+    Some((start + first, start + last + 1))
 }
 
 /// True when white space is at an edge of the entity.
@@ -176,7 +186,10 @@ fn ends_sentence(words: &[&str]) -> bool {
         return true;
     }
     // `!` and `?` may be part of a name.
-    let letters = before.chars().filter(|character| character.is_alphabetic()).count();
+    let letters = before
+        .chars()
+        .filter(|character| character.is_alphabetic())
+        .count();
     let is_long = letters >= 5 && letters == before.chars().count();
     *last == "." && is_long && !ABBREVIATIONS.contains(&before.to_lowercase().as_str())
 }
