@@ -196,7 +196,11 @@ impl Sentence {
     /// and end at word boundaries, and those of several parts.
     pub fn unreachable_labels(&self) -> impl Iterator<Item = &str> {
         let misaligned = self.misaligned.iter().map(|entity| entity.label.as_str());
-        misaligned.chain(self.discontinuous.iter().map(|entity| entity.label.as_str()))
+        misaligned.chain(
+            self.discontinuous
+                .iter()
+                .map(|entity| entity.label.as_str()),
+        )
     }
 
     /// Character offsets `(start, end)` of a span, `end` exclusive; `(0, 0)` for a span that is empty or out of range.

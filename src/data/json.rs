@@ -252,11 +252,21 @@ mod tests {
         assert_eq!(sentences[0].entities, [Entity::new(0, 2, "A")]);
         let found = &sentences[0].discontinuous;
         assert_eq!(found.len(), 2);
-        assert_eq!((found[0].label.as_str(), &found[0].parts[..]), ("B", &[(0, 2), (5, 8)][..]));
+        assert_eq!(
+            (found[0].label.as_str(), &found[0].parts[..]),
+            ("B", &[(0, 2), (5, 8)][..])
+        );
         // One warning for the file, not one for each entity.
         assert_eq!(problems.len(), 1);
-        assert_eq!((problems[0].location.line, problems[0].severity), (1, Severity::Warning));
-        assert!(problems[0].message.starts_with("4 discontinuous entities in 2 of 2 sentences"));
+        assert_eq!(
+            (problems[0].location.line, problems[0].severity),
+            (1, Severity::Warning)
+        );
+        assert!(
+            problems[0]
+                .message
+                .starts_with("4 discontinuous entities in 2 of 2 sentences")
+        );
         let twice = r#"[{"sentence": ["a", "b", "c"], "ner": [{"index": [0, 2], "type": "B"}, {"index": [0, 2], "type": "B"}]}]"#;
         let (sentences, problems) = with(Format::W2ner, twice);
         assert_eq!((sentences[0].discontinuous.len(), problems.len()), (1, 2));

@@ -266,9 +266,8 @@ impl<'a> Record<'a, '_> {
                 Ok(entity) if seen.contains(&entity) => {
                     let IndexEntity { parts, label } = entity;
                     let (start, end) = (parts[0].0, parts[parts.len() - 1].1);
-                    let message = format!(
-                        "{label} {start}..{end} is given twice; counted once, delete one"
-                    );
+                    let message =
+                        format!("{label} {start}..{end} is given twice; counted once, delete one");
                     self.report(Severity::Warning, &message);
                 }
                 Ok(entity) => {
@@ -283,7 +282,10 @@ impl<'a> Record<'a, '_> {
     /// Reports an invalid entity: an error of the record, or in a mended copy a warning about an entity left out.
     fn invalid_entity(&mut self, message: String) {
         if self.corpus.mending {
-            self.report(Severity::Warning, &format!("{message}; the entity is left out"));
+            self.report(
+                Severity::Warning,
+                &format!("{message}; the entity is left out"),
+            );
         } else {
             self.error(message);
         }
