@@ -52,7 +52,8 @@ struct Check {
     /// Write a mended copy: a file, or for several files a folder. Every change is listed in OUT.changes.jsonl.
     #[arg(long, value_name = "OUT", requires = "files")]
     fix: Option<PathBuf>,
-    /// With --fix: remove sentences that occur in several files from all but the last of them.
+    /// With --fix: remove sentences that occur in several files from all but the smallest of them, which is rarely the
+    /// training file.
     #[arg(long, requires = "fix")]
     fix_leaks: bool,
     /// With --fix: overwrite existing files.

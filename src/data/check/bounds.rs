@@ -261,9 +261,9 @@ fn limits(longest: usize) -> impl Iterator<Item = usize> {
     let is_listed = move |words: &usize| {
         *words <= 10
             || *words == longest
-            || (*words <= 30 && words % 5 == 0)
-            || (*words <= 100 && words % 10 == 0)
-            || (*words <= 1000 && words % 100 == 0)
+            || (*words <= 30 && words.is_multiple_of(5))
+            || (*words <= 100 && words.is_multiple_of(10))
+            || (*words <= 1000 && words.is_multiple_of(100))
     };
     (1..=longest.min(1000))
         .filter(is_listed)
@@ -325,7 +325,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn counts(sentences: &[(usize, &[(usize, usize, &str)])]) -> EntityCounts {
+    type Spans<'a> = &'a [(usize, usize, &'a str)];
+
+    fn counts(sentences: &[(usize, Spans)]) -> EntityCounts {
         let mut counts = EntityCounts::default();
         for (length, entities) in sentences {
             let mut sentence = Sentence::from_words(std::iter::repeat_n("w", *length));

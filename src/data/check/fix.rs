@@ -30,7 +30,7 @@ use crate::text::Sentence;
 pub struct FixOptions {
     /// The file to write, or for several files the folder.
     pub out: PathBuf,
-    /// Remove sentences that occur in several files from all but the last of them.
+    /// Remove sentences that occur in several files from all but the smallest of them.
     pub leaks: bool,
     /// Overwrite existing files.
     pub force: bool,
@@ -159,31 +159,46 @@ fn mend_all(inputs: &mut [Input], leaks: bool) -> Vec<Change> {
     changes
 }
 
-/// Removes sentences that occur in a later file.
+/// Removes sentences that occur in several files from all but the smallest of them: the training file is the largest, and test
+/// files stay complete.
 fn remove_leaks(inputs: &mut [Input], changes: &mut Vec<Change>) {
-    let mut last: HashMap<String, usize> = HashMap::new();
-    for (number, input) in inputs.iter().enumerate() {
-        for key in input.corpus.sentences.iter().filter_map(leakage_key) {
-            last.insert(key, number);
+    // The file in which a sentence stays.
+    let mut kept: HashMap<String, usize> = HashMap::new();
+    let mut by_size: Vec<usize> = (0..inputs.len()).collect();
+    by_size.sort_by_key(|number| {
+        (
+            inputs[*number].corpus.sentences.len(),
+            std::cmp::Reverse(*number),
+        )
+    });
+    for number in by_size {
+        for key in inputs[number]
+            .corpus
+            .sentences
+            .iter()
+            .filter_map(leakage_key)
+        {
+            kept.entry(key).or_insert(number);
         }
     }
-    for number in 0..inputs.len() {
-        let (before, rest) = inputs.split_at_mut(number + 1);
-        let input = &mut before[number];
+    let names: Vec<String> = inputs
+        .iter()
+        .map(|input| input.from.display().to_string())
+        .collect();
+    for (number, input) in inputs.iter_mut().enumerate() {
         let mut keep = vec![true; input.corpus.sentences.len()];
         for (index, sentence) in input.corpus.sentences.iter().enumerate() {
-            let later = leakage_key(sentence)
-                .and_then(|key| last.get(&key))
+            let stays_in = leakage_key(sentence)
+                .and_then(|key| kept.get(&key))
                 .copied();
-            if let Some(later) = later.filter(|later| *later > number) {
+            if let Some(other) = stays_in.filter(|other| *other != number) {
                 keep[index] = false;
-                let file = rest[later - number - 1].from.display();
                 changes.push(Change {
                     location: input.corpus.location(index),
                     kind: ChangeKind::Leak,
                     before: sentence.text.clone(),
                     after: None,
-                    message: format!("removed, because it also occurs in {file}"),
+                    message: format!("removed, because it also occurs in {}", names[other]),
                 });
             }
         }

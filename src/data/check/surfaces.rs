@@ -221,7 +221,9 @@ mod tests {
     use crate::text::{Entity, Sentence};
     use std::path::Path;
 
-    fn index(sentences: &[(&str, &[(usize, usize, &str)])]) -> CorpusIndex {
+    type Spans<'a> = &'a [(usize, usize, &'a str)];
+
+    fn index(sentences: &[(&str, Spans)]) -> CorpusIndex {
         let mut corpus = Collector::new(Path::new("a.jsonl"));
         for (line, (text, entities)) in sentences.iter().enumerate() {
             let mut sentence = Sentence::from_words(text.split(' '));
@@ -263,7 +265,7 @@ mod tests {
 
     #[test]
     fn the_most_one_sided_come_first() {
-        let mut sentences: Vec<(&str, &[(usize, usize, &str)])> = vec![("A x", &[(0, 1, "P")]); 30];
+        let mut sentences: Vec<(&str, Spans)> = vec![("A x", &[(0, 1, "P")]); 30];
         sentences.push(("A y", &[(0, 1, "Q")]));
         sentences.push(("B y", &[(0, 1, "Q")]));
         sentences.push(("B y", &[(0, 1, "P")]));

@@ -24,7 +24,7 @@ pub enum ChangeKind {
     Tag,
     /// An invalid entity or record was left out.
     LeftOut,
-    /// A sentence that occurs in a later file was removed.
+    /// A sentence that occurs in another file was removed.
     Leak,
 }
 

@@ -130,7 +130,7 @@ fn tags_are_corrected_in_the_scheme_of_the_file() {
 }
 
 #[test]
-fn leaks_are_removed_from_all_but_the_last_file() {
+fn leaks_are_removed_from_all_but_the_smallest_file() {
     let sentence = |words: &str| format!("{{\"tokens\": [{words}], \"entities\": []}}\n");
     let (one, two) = (
         sentence("\"a\", \"b\", \"c\", \"d\""),
