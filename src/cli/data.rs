@@ -190,8 +190,13 @@ impl Check {
             check::check_with_progress(&files, &options, &mut |bytes| bar.set_position(bytes));
         bar.finish_and_clear();
         if report.entities > 0 {
-            for (head, reach) in registry::reach(&report.counts.stats())? {
-                report.add_head(head, reach);
+            match registry::reach(&report.counts.stats()) {
+                Ok(heads) => {
+                    for (head, reach) in heads {
+                        report.add_head(head, reach);
+                    }
+                }
+                Err(problem) => tracing::warn!("what each head can reach is not known: {problem}"),
             }
         }
         let fixed = match &self.fix {

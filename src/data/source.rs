@@ -152,8 +152,12 @@ impl Collector {
         self.lines.retain(|_| index.next().is_none_or(is_kept));
     }
 
-    /// Reports once how many discontinuous entities there are.
+    /// Reports once how many discontinuous entities there are, unless the reader has.
     pub fn report_discontinuous(&mut self) {
+        let is_reported = |problem: &Problem| problem.message.contains("discontinuous entit");
+        if self.problems.iter().any(is_reported) {
+            return;
+        }
         let with = |sentence: &&Sentence| !sentence.discontinuous.is_empty();
         let count: usize = self
             .sentences
@@ -217,5 +221,33 @@ mod tests {
         let lines: Vec<_> = source.lines().map(|line| line.text).collect();
         assert_eq!(lines, [Ok("a"), Ok(""), Err(2), Ok("d")]);
         assert_eq!(source.text(), Err((3, 2)));
+    }
+
+    #[test]
+    fn sentences_keep_their_file_and_line() {
+        let mut corpus = Collector::new(Path::new("a.txt"));
+        for (file, line) in [
+            ("a.txt", 1),
+            ("b.txt", 1),
+            ("b.txt", 4),
+            ("c.txt", 2),
+            ("d.txt", 3),
+        ] {
+            corpus.set_file(Path::new(file));
+            corpus.push(line, Sentence::default());
+        }
+        let places = |corpus: &Collector| -> Vec<String> {
+            (0..corpus.sentences.len())
+                .map(|index| corpus.location(index).to_string())
+                .collect()
+        };
+        assert_eq!(
+            places(&corpus),
+            ["a.txt:1", "b.txt:1", "b.txt:4", "c.txt:2", "d.txt:3"]
+        );
+        corpus.retain(&[false, true, false, false, true]);
+        assert_eq!(places(&corpus), ["b.txt:1", "d.txt:3"]);
+        corpus.retain(&[false, false]);
+        assert!(corpus.sentences.is_empty() && corpus.lines.is_empty());
     }
 }
