@@ -9,5 +9,6 @@ fn main() -> ExitCode {
     nerzoo::process::keep_freed_pages();
     nerzoo::process::end_on_closed_pipe();
     nerzoo::process::remember_terminal();
-    nerzoo::cli::run(nerzoo::cli::Cli::parse())
+    let arguments = nerzoo::cli::arguments(std::env::args_os());
+    nerzoo::cli::run(nerzoo::cli::Cli::parse_from(arguments))
 }

@@ -7,6 +7,7 @@ use std::sync::{PoisonError, RwLock};
 use burn::tensor::Device;
 use toml::{Table, Value};
 
+use crate::data::check::Reach;
 use crate::data::stats::Stats;
 use crate::error::{Error, Result, nearest};
 use crate::heads::bopn::Bopn;
@@ -50,6 +51,8 @@ pub struct Entry {
     pub check_overrides: fn(&Path, &[Assignment]) -> Result<()>,
     /// Settings that suit a corpus better than the defaults.
     pub suggest: fn(&Stats) -> Vec<Suggestion>,
+    /// Which entities it can represent with the settings of a recipe.
+    pub reach: fn(&Recipe) -> Result<Reach>,
     /// Converts weights of the authors' code, held in memory as safetensors.
     pub import: fn(&[u8]) -> Result<Imported>,
     /// Loads the best checkpoint of an unfinished run.
@@ -133,6 +136,7 @@ impl Entry {
             },
             check_overrides: folder::check_overrides::<H>,
             suggest: H::suggest,
+            reach: |recipe| Ok(H::reach(&recipe.head_config::<H::Config>()?)),
             import: H::import,
             #[cfg(feature = "train")]
             load_checkpoint: |run, device, overrides| {
@@ -177,6 +181,30 @@ impl Entry {
         }
         found
     }
+}
+
+/// Which entities each head can represent on a corpus, with the settings that `init` chooses for it; heads added by other
+/// programs included.
+pub fn reach(corpus: &Stats) -> Result<Vec<(&'static str, Reach)>> {
+    let of = |entry: &'static Entry| {
+        let head = Table::from_iter([("name".to_string(), Value::String(entry.name.into()))]);
+        let recipe = Table::from_iter([
+            (
+                "data".to_string(),
+                Value::Table(Table::from_iter([(
+                    "corpus".to_string(),
+                    Value::String("x".into()),
+                )])),
+            ),
+            ("head".to_string(), Value::Table(head)),
+        ]);
+        let mut recipe = Recipe::parse(&recipe.to_string(), entry.name, &[])?;
+        entry
+            .defaults(corpus, EncoderSize::of(None))
+            .apply(&mut recipe)?;
+        Ok((entry.name, (entry.reach)(&recipe)?))
+    };
+    heads().into_iter().map(of).collect()
 }
 
 /// All heads: those of this crate, then those that were added.
@@ -365,6 +393,25 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn every_head_reaches_what_its_settings_allow() {
+        let stats = Stats {
+            sentences: 1000,
+            entities: 100,
+            lengths: BTreeMap::from([(1, 60), (3, 39), (12, 1)]),
+            entities_per_sentence: BTreeMap::from([(0, 5), (1, 90), (5, 2)]),
+            ..Stats::default()
+        };
+        let all: BTreeMap<&str, Reach> = reach(&stats).unwrap().into_iter().collect();
+        assert_eq!(all["seq_ner"], Reach::flat());
+        assert_eq!(
+            (all["span_ner"].longest, all["bl_ner"].longest),
+            (Some(3), Some(3))
+        );
+        assert!(all["diffusion_ner"].most.is_some_and(|most| most >= 5));
+        assert!(all.values().filter(|reach| reach.overlapping).count() >= 8);
     }
 
     #[test]

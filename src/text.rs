@@ -187,6 +187,22 @@ impl Sentence {
         self.words.is_empty()
     }
 
+    /// Number of gold entities, including those that no span of words can equal.
+    pub fn entity_count(&self) -> usize {
+        self.entities.len() + self.misaligned.len() + self.discontinuous.len()
+    }
+
+    /// The types of the gold entities that no span of words can equal, so that no model finds them: those that do not start
+    /// and end at word boundaries, and those of several parts.
+    pub fn unreachable_labels(&self) -> impl Iterator<Item = &str> {
+        let misaligned = self.misaligned.iter().map(|entity| entity.label.as_str());
+        misaligned.chain(
+            self.discontinuous
+                .iter()
+                .map(|entity| entity.label.as_str()),
+        )
+    }
+
     /// Character offsets `(start, end)` of a span, `end` exclusive; `(0, 0)` for a span that is empty or out of range.
     pub fn characters(&self, span: Span) -> (usize, usize) {
         if span.is_empty() || span.end > self.words.len() {

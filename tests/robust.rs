@@ -405,6 +405,44 @@ fn corpora_are_checked_with_line_numbers() {
 }
 
 #[test]
+fn bad_records_are_skipped_on_request_and_corpora_are_mended() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = "{\"tokens\": [\"Ada\", \",\", \"too\"], \"entities\": [[0, 2, \"PER\"], [0, 2, \"PER\"]]}\n";
+    let bad = "{\"tokens\": [\"a\"], \"entities\": [[0, 4, \"per\"]]}\n";
+    let file = write(
+        folder.path(),
+        "a.jsonl",
+        [good, bad, good].concat().as_bytes(),
+    );
+    fails(&["data", "stats", &file], &["a.jsonl:2"]);
+    let output = succeeds(&["data", "stats", "--skip-bad", "1", &file]);
+    assert!(
+        text(&output.stderr).contains("a.jsonl:2"),
+        "{}",
+        text(&output.stderr)
+    );
+    let stats = json(&["data", "stats", &file, "--skip-bad", "--json"]);
+    assert_eq!(stats["sentences"], 2);
+    fails(
+        &["data", "stats", &file, "--skip-bad", "0"],
+        &["a.jsonl:2", "bad record 1 of 1"],
+    );
+
+    let out = folder.path().join("mended.jsonl").display().to_string();
+    let report = json(&["data", "check", &file, "--fix", &out, "--json"]);
+    assert_eq!(report["errors"], 1);
+    assert_eq!(report["fix"]["remaining"]["errors"], 0);
+    assert!(report["heads"].as_array().unwrap().len() >= 9);
+    fails(&["data", "check", &file, "--fix", &out], &["--force"]);
+    let stats = json(&["data", "stats", &out, "--json"]);
+    assert_eq!(
+        (&stats["sentences"], &stats["entities"]),
+        (&3.into(), &2.into())
+    );
+    assert!(Path::new(&format!("{out}.changes.jsonl")).is_file());
+}
+
+#[test]
 fn init_writes_a_recipe_that_trains() {
     let folder = tempfile::tempdir().unwrap();
     let recipe = folder.path().join("mine.toml").display().to_string();

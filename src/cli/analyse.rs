@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::format::FormatArgs;
-use super::{CorpusArgs, DeviceArgs};
+use super::{CorpusArgs, DeviceArgs, warn_about_unknown_types};
 use crate::data;
 use crate::eval::analysis::{self, Analysis};
 use crate::eval::predictions;
@@ -120,6 +120,7 @@ impl Analyse {
         }
         let device = self.device.device()?;
         let tagger = registry::load(path, &device, &overrides)?;
+        warn_about_unknown_types(path, tagger.labels(), gold);
         let mut gold = gold.to_vec();
         data::link_context(&mut gold, tagger.context());
         Ok(tagger.tag(&gold)?)

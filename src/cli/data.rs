@@ -1,18 +1,20 @@
 //! `nerzoo data`: check, stats, convert, split, make.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
 use strum::VariantNames;
 
 use super::format::FormatArgs;
 use super::print_json;
 use crate::data::write::{self, LabelStudioNames, WriteOptions, Writer};
-use crate::data::{self, Format, TagScheme, check, datasets, split, stats, synthetic};
+use crate::data::{self, Format, ReadOptions, TagScheme, check, datasets, split, stats, synthetic};
 use crate::error::Error;
+use crate::registry;
 
 /// Arguments of `data`.
 #[derive(Debug, Args)]
@@ -23,7 +25,7 @@ pub struct Data {
 
 #[derive(Debug, Subcommand)]
 enum DataCommand {
-    /// List all problems with their lines, and the share of the entities that each kind of model can find.
+    /// List problems and likely mistakes with their lines, and the share of the entities that each head can find.
     Check(Check),
     /// Count sentences, words, entities, types and nesting.
     Stats(Stats),
@@ -37,7 +39,8 @@ enum DataCommand {
 
 #[derive(Debug, Args)]
 struct Check {
-    /// Corpus files; sentences that occur in two of them are reported.
+    /// Corpus files, those of all splits together, or a named corpus as NAME or NAME:SPLIT. Sentences that occur in two of them
+    /// are reported.
     #[arg(required_unless_present = "expect")]
     files: Vec<PathBuf>,
     /// Compare a dataset, given by name, with the counts and hashes recorded in its dataset.toml.
@@ -46,6 +49,16 @@ struct Check {
     /// Folder of datasets by name; searched before NERZOO_DATA and ./datasets.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// Write a mended copy: a file, or for several files a folder. Every change is listed in OUT.changes.jsonl.
+    #[arg(long, value_name = "OUT", requires = "files")]
+    fix: Option<PathBuf>,
+    /// With --fix: remove sentences that occur in several files from all but the smallest of them, which is rarely the
+    /// training file.
+    #[arg(long, requires = "fix")]
+    fix_leaks: bool,
+    /// With --fix: overwrite existing files.
+    #[arg(long, requires = "fix")]
+    force: bool,
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
@@ -180,13 +193,7 @@ impl Check {
             valid = verification.ok();
         }
         if !self.files.is_empty() {
-            let report = check::check(&self.files, &self.format.options());
-            if self.json {
-                print_json(&serde_json::to_value(&report)?)?
-            } else {
-                println!("{report}")
-            }
-            valid &= report.is_valid();
+            valid &= self.check_files()?;
         }
         Ok(if valid {
             ExitCode::SUCCESS
@@ -194,6 +201,113 @@ impl Check {
             ExitCode::FAILURE
         })
     }
+}
+
+impl Check {
+    /// Checks the files, and mends them if asked to. True when they, or the mended copies, are valid.
+    fn check_files(&self) -> Result<bool> {
+        let (files, options) = self.sources()?;
+        let bar = progress_bar(&files);
+        let mut report =
+            check::check_with_progress(&files, &options, &mut |bytes| bar.set_position(bytes));
+        bar.finish_and_clear();
+        if report.entities > 0 {
+            match registry::reach(&report.counts.stats()) {
+                Ok(heads) => {
+                    for (head, reach) in heads {
+                        report.add_head(head, reach);
+                    }
+                }
+                Err(problem) => tracing::warn!("what each head can reach is not known: {problem}"),
+            }
+        }
+        let fixed = match &self.fix {
+            Some(out) => Some(check::fix::fix(
+                &files,
+                &options,
+                &check::fix::FixOptions {
+                    out: out.clone(),
+                    leaks: self.fix_leaks,
+                    force: self.force,
+                },
+            )),
+            None => None,
+        };
+        if self.json {
+            let mut all = serde_json::to_value(&report)?;
+            if let Some(Ok(fixed)) = &fixed {
+                all["fix"] = serde_json::to_value(fixed)?;
+            }
+            print_json(&all)?;
+        } else {
+            println!("{report}");
+        }
+        let Some(fixed) = fixed.transpose()? else {
+            return Ok(report.is_valid());
+        };
+        if !self.json {
+            println!("{fixed}");
+        }
+        Ok(fixed.remaining.is_valid())
+    }
+
+    /// The files, with those of a named corpus in place of its name, and how to read them.
+    fn sources(&self) -> Result<(Vec<PathBuf>, ReadOptions)> {
+        let mut options = self.format.options();
+        let mut files = Vec::new();
+        for file in &self.files {
+            let name = file.to_string_lossy();
+            let (corpus, split) = name
+                .split_once(':')
+                .map_or((&*name, None), |(corpus, split)| (corpus, Some(split)));
+            let is_name = !file.exists() && !corpus.contains(['/', '.', std::path::MAIN_SEPARATOR]);
+            let roots = datasets::roots(self.data.as_deref());
+            let Some(dataset) = is_name
+                .then(|| datasets::find(corpus, &roots))
+                .transpose()?
+            else {
+                files.push(file.clone());
+                continue;
+            };
+            let mut splits: Vec<&str> =
+                split.map_or_else(|| dataset.splits().collect(), |split| vec![split]);
+            // The types of the others are compared with those of the first.
+            splits.sort_by_key(|split| *split != "train");
+            for split in splits {
+                let new = dataset
+                    .files(split)?
+                    .into_iter()
+                    .filter(|path| !files.contains(path));
+                let new: Vec<PathBuf> = new.collect();
+                files.extend(new);
+            }
+            if options.are_of_any_file() {
+                let skip_bad = options.skip_bad;
+                options = dataset.options();
+                options.skip_bad = skip_bad;
+            }
+        }
+        Ok((files, options))
+    }
+}
+
+/// A progress bar on standard error for large files.
+fn progress_bar(files: &[PathBuf]) -> ProgressBar {
+    const LARGE: u64 = 20_000_000;
+    let bytes = files
+        .iter()
+        .filter_map(|file| file.metadata().ok())
+        .map(|metadata| metadata.len());
+    let total = bytes.sum();
+    if total < LARGE || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style =
+        ProgressStyle::with_template("{spinner} {bar:40} {bytes}/{total_bytes} read  {elapsed}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
+    let bar = ProgressBar::new(total).with_style(style);
+    bar.enable_steady_tick(std::time::Duration::from_millis(200));
+    bar
 }
 
 impl Stats {

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::format::FormatArgs;
 use super::sweep::Sweep;
-use super::{CorpusArgs, DeviceArgs, ModelArgs, print_json};
+use super::{CorpusArgs, DeviceArgs, ModelArgs, print_json, warn_about_unknown_types};
 use crate::data;
 use crate::eval::reliability::Reliability;
 use crate::eval::{Counts, Evaluation, evaluate_scores, evidence};
@@ -76,6 +76,7 @@ impl Evaluate {
             return Ok(ExitCode::SUCCESS);
         }
         let tagger = registry::load(&self.model, &device, &overrides)?;
+        warn_about_unknown_types(&self.model, tagger.labels(), &sentences);
         data::link_context(&mut sentences, tagger.context());
         if self.diagnose {
             self.diagnosis(tagger.as_ref(), &sentences)?;

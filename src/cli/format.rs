@@ -2,12 +2,14 @@
 
 use clap::Args;
 
-use crate::data::{Format, ReadOptions, TagScheme};
+use crate::data::words::Segmentation;
+use crate::data::{Format, ReadOptions, SentenceCutting, TagScheme};
 
 /// How to read corpus files; what is not given is detected.
 #[derive(Debug, Args)]
 pub struct FormatArgs {
-    /// The files' format, if it is not detected: columns, tokens_jsonl, text_jsonl, spert, w2ner, brat or text.
+    /// The files' format, if it is not detected: columns, tokens_jsonl, text_jsonl, spert, w2ner, brat, doccano, gliner,
+    /// spacy, doc_bin, prodigy, label_studio, webanno, conllu, pubtator, bioc, csv, parquet or text.
     #[arg(long)]
     pub format: Option<Format>,
     /// Column files: the word's column, from 0.
@@ -22,6 +24,54 @@ pub struct FormatArgs {
     /// Column files: iob1, iob2, bioes or bmes.
     #[arg(long)]
     scheme: Option<TagScheme>,
+    /// The names of tags that are given as numbers, in the order of the numbers, such as O,B-PER,I-PER.
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
+    labels: Vec<String>,
+    /// Whether texts are cut into sentences: auto (documents are, records that are sentences are not), cut or whole.
+    #[arg(long, value_name = "auto|cut|whole")]
+    sentences: Option<SentenceCutting>,
+    /// How texts are split into words: words (runs of letters and digits), han (also every Chinese character is a word; the
+    /// default) or cjk (every character of all scripts without spaces).
+    #[arg(long, value_name = "words|han|cjk")]
+    segmentation: Option<Segmentation>,
+    #[command(flatten)]
+    skip_bad: SkipBadArgs,
+}
+
+/// How many bad records are skipped.
+#[derive(Debug, Args)]
+pub struct SkipBadArgs {
+    /// Skip records with an error, up to N in each file, instead of refusing the file; the first ten are listed. Without N
+    /// any number up to half of the records.
+    #[arg(
+        long,
+        value_name = "N",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "any",
+        value_parser = skip_bad
+    )]
+    skip_bad: Option<usize>,
+}
+
+impl SkipBadArgs {
+    /// The same as a value of a recipe.
+    pub fn assignment(&self) -> Option<String> {
+        let value = match self.skip_bad? {
+            usize::MAX => "true".to_string(),
+            most => most.to_string(),
+        };
+        Some(format!("data.options.skip_bad={value}"))
+    }
+}
+
+fn skip_bad(text: &str) -> Result<usize, String> {
+    match text {
+        "any" => Ok(usize::MAX),
+        text => text
+            .parse()
+            .map_err(|_| "expected a number, or nothing".to_string()),
+    }
 }
 
 impl FormatArgs {
@@ -39,7 +89,61 @@ impl FormatArgs {
             tag_columns: (!self.tag_column.is_empty()).then(|| self.tag_column.clone()),
             pos_column: self.pos_column,
             scheme: self.scheme,
+            labels: (!self.labels.is_empty()).then(|| self.labels.clone()),
+            sentences: self.sentences,
+            segmentation: self.segmentation,
+            skip_bad: self.skip_bad.skip_bad,
             ..ReadOptions::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Reading {
+        file: String,
+        #[command(flatten)]
+        format: FormatArgs,
+    }
+
+    fn parse(line: &str) -> Result<(String, ReadOptions), clap::Error> {
+        let arguments = crate::cli::arguments(line.split(' ').map(Into::into));
+        let parsed = Reading::try_parse_from(arguments)?;
+        Ok((parsed.file, parsed.format.options()))
+    }
+
+    #[test]
+    fn the_number_of_bad_records_is_optional() {
+        for (line, expected) in [
+            ("x --skip-bad a.jsonl", Some(usize::MAX)),
+            ("x --skip-bad 5 a.jsonl", Some(5)),
+            ("x --skip-bad=5 a.jsonl", Some(5)),
+            ("x a.jsonl --skip-bad", Some(usize::MAX)),
+            ("x a.jsonl --skip-bad 0", Some(0)),
+            ("x a.jsonl", None),
+        ] {
+            let (file, options) = parse(line).unwrap();
+            assert_eq!(
+                (file.as_str(), options.skip_bad),
+                ("a.jsonl", expected),
+                "{line}"
+            );
+        }
+        assert!(parse("x --skip-bad=many a.jsonl").is_err());
+    }
+
+    #[test]
+    fn reading_options_are_passed_on() {
+        let (_, options) =
+            parse("x a.json --labels O,B-PER,I-PER --sentences whole --segmentation cjk").unwrap();
+        let labels = ["O", "B-PER", "I-PER"].map(String::from);
+        assert_eq!(options.labels, Some(labels.to_vec()));
+        assert_eq!(options.sentences, Some(SentenceCutting::Whole));
+        assert_eq!(options.segmentation, Some(Segmentation::Cjk));
+        assert!(parse("x a.json --sentences no").is_err());
     }
 }

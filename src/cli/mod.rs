@@ -15,6 +15,7 @@ mod sweep;
 mod train;
 mod worker;
 
+use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -24,9 +25,10 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::data::datasets;
 use crate::device;
-use crate::error::Error;
+use crate::error::{Error, nearest};
+use crate::eval;
 use crate::recipe::set::Assignment;
-use crate::text::Sentence;
+use crate::text::{Labels, Sentence};
 
 /// A zoo of trainable named-entity-recognition models, flat and nested, on any device.
 #[derive(Debug, Parser)]
@@ -139,7 +141,9 @@ impl CorpusArgs {
                 "{source}: no such file; a named corpus is written CORPUS:SPLIT, such as wnut17:test"
             ),
         };
-        Ok(datasets::find(corpus, &self.roots())?.load(split)?)
+        let mut dataset = datasets::find(corpus, &self.roots())?;
+        dataset.info.options.skip_bad = options.skip_bad.or(dataset.info.options.skip_bad);
+        Ok(dataset.load(split)?)
     }
 }
 
@@ -156,6 +160,24 @@ impl ModelArgs {
     fn overrides(&self) -> crate::error::Result<Vec<Assignment>> {
         self.sets.iter().map(|set| Assignment::parse(set)).collect()
     }
+}
+
+/// The arguments of the program, with `--skip-bad N` written as `--skip-bad=N`: its number is optional, and must not be
+/// taken for a file.
+pub fn arguments(given: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = Vec::new();
+    for argument in given {
+        let is_number =
+            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        match arguments.last_mut() {
+            Some(last) if last == "--skip-bad" && argument.to_str().is_some_and(is_number) => {
+                last.push("=");
+                last.push(argument);
+            }
+            _ => arguments.push(argument),
+        }
+    }
+    arguments
 }
 
 /// Runs the command and returns the exit code.
@@ -202,6 +224,33 @@ fn log_to_stderr(verbose: u8) {
         .without_time()
         .with_target(false)
         .init();
+}
+
+/// Warns about gold types that a model does not know.
+fn warn_about_unknown_types(model: &Path, known: &Labels, sentences: &[Sentence]) {
+    let unknown = eval::unknown_labels(known, sentences);
+    if unknown.is_empty() {
+        return;
+    }
+    let names = known.names();
+    let similar = |label: &str| nearest(&label.to_lowercase(), names.iter().map(String::as_str));
+    let each = unknown.iter().map(|(label, count)| {
+        let same = names
+            .iter()
+            .find(|name| name.eq_ignore_ascii_case(label))
+            .map(String::as_str);
+        let hint = same
+            .or_else(|| similar(label))
+            .map(|name| format!(", perhaps `{name}`"));
+        format!("{label} ({count}{})", hint.unwrap_or_default())
+    });
+    tracing::warn!(
+        "{} gold entities have types that {} does not know, and count as missed: {}; it knows {}",
+        unknown.values().sum::<usize>(),
+        model.display(),
+        each.collect::<Vec<_>>().join(", "),
+        names.join(", ")
+    );
 }
 
 /// Prints a value as one JSON object.

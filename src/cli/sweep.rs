@@ -100,7 +100,7 @@ impl Sweep<'_> {
         let pairs = (gold.iter().map(Vec::as_slice)).zip(mentions.iter().map(Vec::as_slice));
         let unreachable = sentences
             .iter()
-            .map(|sentence| sentence.misaligned.len() as u64);
+            .map(|sentence| sentence.unreachable_labels().count() as u64);
         let all = threshold::sweep(pairs, unreachable.sum());
         let best = threshold::best(&all).context("there is nothing to sweep over")?;
         // A mention must exceed the head's own threshold: a value slightly below keeps the one with exactly this score,

@@ -9,6 +9,7 @@ use anyhow::Result;
 use burn::train::Interrupter;
 use clap::Args;
 
+use super::format::SkipBadArgs;
 use super::{CorpusArgs, DeviceArgs, grid};
 use crate::data::words;
 use crate::data::write::bracketed;
@@ -52,6 +53,8 @@ pub struct Train {
     /// Progress as plain lines even on a terminal.
     #[arg(long)]
     plain: bool,
+    #[command(flatten)]
+    skip_bad: SkipBadArgs,
     /// Write the final weights in half precision; the same as --set train.half=true.
     #[arg(long)]
     half: bool,
@@ -63,7 +66,8 @@ pub struct Train {
 
 impl Train {
     /// Trains, prints the scores and tags the recipe's sample.
-    pub fn run(self) -> Result<ExitCode> {
+    pub fn run(mut self) -> Result<ExitCode> {
+        self.sets.extend(self.skip_bad.assignment());
         let interrupter = Interrupter::new();
         stop_on_signals(&interrupter)?;
         let out = self.folder();

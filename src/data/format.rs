@@ -117,8 +117,12 @@ pub struct ReadOptions {
     /// Names of tags that are given as numbers, in the order of the numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<Vec<String>>,
-    /// Skip records with an error, up to this many, instead of refusing the file.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Skip records with an error, up to this many in each file, instead of refusing the file. `usize::MAX`, in recipes
+    /// `true`, allows any number up to half of the records.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        with = "super::skip_bad::setting"
+    )]
     pub skip_bad: Option<usize>,
 }
 
@@ -153,6 +157,15 @@ fn unknown_cutting(name: &str) -> Error {
 }
 
 impl ReadOptions {
+    /// True when no option depends on the file: bad records can be skipped in any.
+    pub fn are_of_any_file(&self) -> bool {
+        let others = Self {
+            skip_bad: None,
+            ..self.clone()
+        };
+        others == Self::default()
+    }
+
     /// Default options for a format.
     pub fn of(format: Format) -> Self {
         Self {

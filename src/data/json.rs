@@ -246,16 +246,30 @@ mod tests {
     }
 
     #[test]
-    fn index_lists_with_gaps_are_skipped() {
-        let (sentences, problems) = with(
-            Format::W2ner,
-            r#"[{"sentence": ["a", "b", "c"], "word": [[0, 1]], "ner": [{"index": [0, 1], "type": "A"}, {"index": [0, 2], "type": "B"}]}]"#,
-        );
+    fn index_lists_with_gaps_are_discontinuous_entities() {
+        let record = r#"{"sentence": ["aé", "b", "👩‍🔬"], "word": [[0, 1]], "ner": [{"index": [0, 1], "type": "A"}, {"index": [0, 2], "type": "B"}, {"index": [0, 2], "type": "C"}]}"#;
+        let (sentences, problems) = with(Format::W2ner, format!("[{record},\n{record}]"));
         assert_eq!(sentences[0].entities, [Entity::new(0, 2, "A")]);
-        assert!(
-            problems[0].message.contains("record 1")
-                && problems[0].message.contains("discontinuous")
+        let found = &sentences[0].discontinuous;
+        assert_eq!(found.len(), 2);
+        assert_eq!(
+            (found[0].label.as_str(), &found[0].parts[..]),
+            ("B", &[(0, 2), (5, 8)][..])
         );
+        // One warning for the file, not one for each entity.
+        assert_eq!(problems.len(), 1);
+        assert_eq!(
+            (problems[0].location.line, problems[0].severity),
+            (1, Severity::Warning)
+        );
+        assert!(
+            problems[0]
+                .message
+                .starts_with("4 discontinuous entities in 2 of 2 sentences")
+        );
+        let twice = r#"[{"sentence": ["a", "b", "c"], "ner": [{"index": [0, 2], "type": "B"}, {"index": [0, 2], "type": "B"}]}]"#;
+        let (sentences, problems) = with(Format::W2ner, twice);
+        assert_eq!((sentences[0].discontinuous.len(), problems.len()), (1, 2));
     }
 
     #[test]

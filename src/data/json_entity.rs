@@ -136,11 +136,20 @@ pub(super) fn check_entity<'a>(
     }
 }
 
-/// Parses an entity written as a list of word indices; `None` for a discontinuous one.
+/// An entity written as a list of word indices.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct IndexEntity<'a> {
+    /// The runs of adjacent words as half-open spans, in order; several for a discontinuous entity.
+    pub parts: Vec<(usize, usize)>,
+    /// The entity type.
+    pub label: &'a str,
+}
+
+/// Parses an entity written as a list of word indices.
 pub(super) fn parse_index_entity(
     value: &Value,
     length: usize,
-) -> Result<Option<RawEntity<'_>>, EntityError> {
+) -> Result<IndexEntity<'_>, EntityError> {
     let object = value.as_object().ok_or(EntityError::NotAnIndexEntity)?;
     let list = object
         .get("index")
@@ -157,8 +166,10 @@ pub(super) fn parse_index_entity(
         return Err(EntityError::UnsortedIndex);
     }
     let entity = (*first, last.saturating_add(1), label(object)?);
-    let entity = check_entity(entity, length, "words")?;
-    Ok((last - first + 1 == index.len()).then_some(entity))
+    let (_, _, label) = check_entity(entity, length, "words")?;
+    let runs = index.chunk_by(|one, next| one + 1 == *next);
+    let parts = runs.map(|run| (run[0], run[run.len() - 1] + 1)).collect();
+    Ok(IndexEntity { parts, label })
 }
 
 #[cfg(test)]
@@ -202,10 +213,10 @@ mod tests {
     fn index_lists_become_spans() {
         let of = |index: Value| {
             let value = json!({"index": index, "type": "A"});
-            parse_index_entity(&value, 4).map(|entity| entity.map(|(start, end, _)| (start, end)))
+            parse_index_entity(&value, 4).map(|entity| entity.parts)
         };
-        assert_eq!(of(json!([1, 2, 3])), Ok(Some((1, 4))));
-        assert_eq!(of(json!([1, 3])), Ok(None));
+        assert_eq!(of(json!([1, 2, 3])), Ok(vec![(1, 4)]));
+        assert_eq!(of(json!([0, 1, 3])), Ok(vec![(0, 2), (3, 4)]));
         for index in [
             json!([]),
             json!([2, 1]),

@@ -5,10 +5,12 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 
 use super::json::RecordKind;
-use super::json_entity::{RawEntity, check_entity, parse_entity, parse_index_entity, type_name};
+use super::json_entity::{
+    IndexEntity, RawEntity, check_entity, parse_entity, parse_index_entity, type_name,
+};
 use super::source::Collector;
 use super::{ReadOptions, Severity, words};
-use crate::text::{Entity, Misaligned, Sentence, slice};
+use crate::text::{Discontinuous, Entity, Misaligned, Sentence, Span, slice};
 
 /// Keys of the entities; Doccano writes `label` or `labels`, Prodigy `spans`.
 const ENTITIES: [&str; 5] = ["entities", "ner", "labels", "label", "spans"];
@@ -245,7 +247,7 @@ impl<'a> Record<'a, '_> {
         for (index, value) in list.iter().enumerate() {
             match parse_entity(value).and_then(|entity| check_entity(entity, length, unit)) {
                 Ok(entity) => valid.push(entity),
-                Err(problem) => self.error(format!("`{key}`[{index}] {problem}")),
+                Err(problem) => self.invalid_entity(format!("`{key}`[{index}] {problem}")),
             }
         }
         valid
@@ -261,20 +263,45 @@ impl<'a> Record<'a, '_> {
         let mut seen = HashSet::new();
         for (position, value) in list.iter().enumerate() {
             match parse_index_entity(value, sentence.len()) {
-                Ok(Some(entity)) => {
-                    if self.is_new(&mut seen, entity) {
-                        let (start, end, label) = entity;
-                        sentence.entities.push(Entity::new(start, end, label));
-                    }
-                }
-                Ok(None) => {
-                    let message = format!(
-                        "`{key}`[{position}] is discontinuous; skipped, because no model here finds such entities"
-                    );
+                Ok(entity) if seen.contains(&entity) => {
+                    let IndexEntity { parts, label } = entity;
+                    let (start, end) = (parts[0].0, parts[parts.len() - 1].1);
+                    let message =
+                        format!("{label} {start}..{end} is given twice; counted once, delete one");
                     self.report(Severity::Warning, &message);
                 }
-                Err(problem) => self.error(format!("`{key}`[{position}] {problem}")),
+                Ok(entity) => {
+                    add_parts(&entity, sentence);
+                    seen.insert(entity);
+                }
+                Err(problem) => self.invalid_entity(format!("`{key}`[{position}] {problem}")),
             }
         }
     }
+
+    /// Reports an invalid entity: an error of the record, or in a mended copy a warning about an entity left out.
+    fn invalid_entity(&mut self, message: String) {
+        if self.corpus.mending {
+            self.report(
+                Severity::Warning,
+                &format!("{message}; the entity is left out"),
+            );
+        } else {
+            self.error(message);
+        }
+    }
+}
+
+/// Adds an entity given by its words; one of several parts is discontinuous.
+fn add_parts(entity: &IndexEntity<'_>, sentence: &mut Sentence) {
+    let IndexEntity { parts, label } = entity;
+    if let [(start, end)] = parts[..] {
+        return sentence.entities.push(Entity::new(start, end, *label));
+    }
+    let characters = |(start, end): &(usize, usize)| sentence.characters(Span::new(*start, *end));
+    let parts = parts.iter().map(characters).collect();
+    sentence.discontinuous.push(Discontinuous {
+        parts,
+        label: label.to_string(),
+    });
 }

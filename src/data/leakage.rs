@@ -8,9 +8,13 @@ use serde::Serialize;
 use super::source::Collector;
 use super::{Problem, Severity};
 use crate::error::Location;
+use crate::text::Sentence;
 
 /// Shorter sentences may occur in two files by chance and are not compared.
 const MINIMUM_WORDS: usize = 4;
+
+/// How many lines a warning lists.
+const SHOWN_LINES: usize = 20;
 
 /// Data leakage between two files: sentences that occur in both.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -23,14 +27,22 @@ pub struct Leakage {
     pub sentences: usize,
     /// The first such sentence.
     pub example: String,
+    /// For each of them its line in the second file, and the line of its first occurrence in the first.
+    pub lines: Vec<(usize, usize)>,
+}
+
+/// The words of a sentence joined by spaces; `None` for a sentence that is too short to be compared.
+pub fn leakage_key(sentence: &Sentence) -> Option<String> {
+    let words: Vec<&str> = sentence.words.iter().map(|w| w.text.as_str()).collect();
+    (sentence.len() >= MINIMUM_WORDS).then(|| words.join(" "))
 }
 
 /// The sentences of all files read so far.
 #[derive(Default)]
 pub(super) struct SeenSentences {
     files: Vec<PathBuf>,
-    /// For each sentence the index of the first file it occurs in.
-    first_file: HashMap<String, usize>,
+    /// For each sentence the index of the first file it occurs in, and its line there.
+    first: HashMap<String, (usize, usize)>,
 }
 
 impl SeenSentences {
@@ -40,11 +52,10 @@ impl SeenSentences {
         self.files.push(file.to_path_buf());
         let mut leaks: Vec<Option<(Leakage, Location)>> = vec![None; current];
         for (sentence, line) in corpus.sentences.iter().zip(&corpus.lines) {
-            if sentence.len() < MINIMUM_WORDS {
+            let Some(key) = leakage_key(sentence) else {
                 continue;
-            }
-            let words: Vec<&str> = sentence.words.iter().map(|w| w.text.as_str()).collect();
-            let first = *self.first_file.entry(words.join(" ")).or_insert(current);
+            };
+            let (first, first_line) = *self.first.entry(key).or_insert((current, *line));
             if first == current {
                 continue;
             }
@@ -54,10 +65,12 @@ impl SeenSentences {
                     second: file.to_path_buf(),
                     sentences: 0,
                     example: sentence.text.clone(),
+                    lines: Vec::new(),
                 };
                 (leak, Location::line(file, *line))
             });
             leak.sentences += 1;
+            leak.lines.push((*line, first_line));
         }
         leaks.into_iter().flatten().collect()
     }
@@ -67,11 +80,20 @@ impl Leakage {
     /// A warning about the leakage at the given location.
     pub(super) fn warning(&self, location: Location) -> Problem {
         let example: String = self.example.chars().take(60).collect();
+        let shown = self
+            .lines
+            .iter()
+            .take(SHOWN_LINES)
+            .map(|(line, _)| line.to_string());
+        let mut list = shown.collect::<Vec<_>>().join(", ");
+        if self.lines.len() > SHOWN_LINES {
+            list += ", ...; --json lists all";
+        }
         Problem {
             location,
             message: format!(
-                "{} sentences of this file also occur in {}, the first is `{example}`; \
-                 if one file is for training and the other for testing, remove them from one",
+                "{} sentences of this file also occur in {} (lines {list} here), the first is `{example}`; if one file is for \
+                 training and the other for testing, remove them from one, or use --fix-leaks",
                 self.sentences,
                 self.first.display()
             ),

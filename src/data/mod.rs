@@ -41,6 +41,7 @@ mod prodigy;
 mod pubtator;
 mod pubtator_offsets;
 mod python_literal;
+mod skip_bad;
 mod source;
 mod spacy;
 pub mod split;
@@ -63,7 +64,7 @@ use serde::{Serialize, Serializer};
 
 pub use detect::detect_format;
 pub use format::{Format, ReadOptions, SentenceCutting};
-pub use leakage::Leakage;
+pub use leakage::{Leakage, leakage_key};
 pub use source::{file_extension, is_stream, open_stream};
 pub use tag_scheme::TagScheme;
 
@@ -120,7 +121,8 @@ impl From<Problem> for Error {
 /// Reads a corpus file, or a folder of BRAT file pairs. The path `-` stands for standard input, and files compressed with
 /// gzip or Zstandard are decompressed.
 ///
-/// The first error in the file is returned as [`Error::Data`]; warnings are counted in one log line.
+/// The first error in the file is returned as [`Error::Data`], unless [`ReadOptions::skip_bad`] allows to skip records;
+/// warnings are counted in one log line.
 ///
 /// ```
 /// use nerzoo::data::{self, ReadOptions};
@@ -137,13 +139,18 @@ impl From<Problem> for Error {
 /// # }
 /// ```
 pub fn read(path: &Path, options: &ReadOptions) -> Result<Vec<Sentence>> {
-    let (sentences, mut problems) = scan(path, options)?;
-    let error = problems
-        .iter()
-        .position(|problem| problem.severity == Severity::Error);
-    if let Some(error) = error {
-        return Err(problems.swap_remove(error).into());
+    let (_, mut corpus) = collect(path, options, false)?;
+    let is_error = |problem: &Problem| problem.severity == Severity::Error;
+    if let Some(limit) = options.skip_bad {
+        skip_bad::skip(&mut corpus, path, limit)?;
+    } else if let Some(error) = corpus.problems.iter().position(is_error) {
+        return Err(corpus.problems.swap_remove(error).into());
     }
+    let Collector {
+        sentences,
+        problems,
+        ..
+    } = corpus;
     if let Some(first) = problems.first() {
         let count = problems.len();
         tracing::warn!(
@@ -166,20 +173,30 @@ pub fn read_many(paths: &[PathBuf], options: &ReadOptions) -> Result<Vec<Sentenc
 /// Reads all valid records and lists all problems in file order. Records with an error are skipped; records with only a
 /// warning are kept. Fails only when the file cannot be read at all or its format cannot be detected.
 pub fn scan(path: &Path, options: &ReadOptions) -> Result<(Vec<Sentence>, Vec<Problem>)> {
-    let (_, corpus) = collect(path, options)?;
+    let (_, corpus) = collect(path, options, false)?;
     Ok((corpus.sentences, corpus.problems))
 }
 
-/// Like [`scan`], with the format and the line number of every sentence. The file is opened once.
-fn collect(path: &Path, options: &ReadOptions) -> Result<(Format, Collector)> {
+/// Like [`scan`], with the format and the location of every sentence. With `mending`, readers leave out single entities where
+/// they can, instead of the record. The file is opened once.
+fn collect(path: &Path, options: &ReadOptions, mending: bool) -> Result<(Format, Collector)> {
     let (format, source) = detect::open(path, options.format)?;
     let mut corpus = Collector::new(path);
-    let Some(source) = source else {
-        brat::read(path, options, &mut corpus)?;
-        return Ok((format, corpus));
-    };
-    read_source(format, &source, options, &mut corpus);
-    corpus.problems.sort_by(|a, b| a.location.cmp(&b.location));
+    corpus.mending = mending;
+    match &source {
+        None => brat::read(path, options, &mut corpus)?,
+        Some(source) => {
+            read_source(format, source, options, &mut corpus);
+            if options.skip_bad.is_some() {
+                skip_bad::prepare(&mut corpus, source, format);
+            }
+        }
+    }
+    corpus.report_discontinuous();
+    // The files of a BRAT folder are in order already.
+    if source.is_some() {
+        corpus.problems.sort_by(|a, b| a.location.cmp(&b.location));
+    }
     Ok((format, corpus))
 }
 

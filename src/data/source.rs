@@ -186,12 +186,18 @@ fn decode(bytes: &[u8]) -> std::result::Result<&str, usize> {
 /// The sentences and problems that a reader has found so far.
 pub(super) struct Collector {
     file: PathBuf,
+    /// The files that sentences come from, each with the index of its first sentence.
+    files: Vec<(usize, PathBuf)>,
     /// The valid sentences.
     pub sentences: Vec<Sentence>,
     /// The line number at which each sentence starts; 0 if unknown.
     pub lines: Vec<usize>,
     /// Warnings, and errors about the records that were skipped.
     pub problems: Vec<Problem>,
+    /// True while a mended copy of the file is made: a reader that can leave out an invalid entity keeps its record.
+    pub mending: bool,
+    /// For files in which a record has several lines: the lines at which records start.
+    pub records: Option<Vec<usize>>,
 }
 
 impl Collector {
@@ -199,9 +205,12 @@ impl Collector {
     pub fn new(file: &Path) -> Self {
         Self {
             file: display_name(file),
+            files: Vec::new(),
             sentences: Vec::new(),
             lines: Vec::new(),
             problems: Vec::new(),
+            mending: false,
+            records: None,
         }
     }
 
@@ -220,8 +229,63 @@ impl Collector {
 
     /// Adds a sentence that starts at a line.
     pub fn push(&mut self, line: usize, sentence: Sentence) {
+        if self.files.last().is_none_or(|(_, file)| *file != self.file) {
+            self.files.push((self.sentences.len(), self.file.clone()));
+        }
         self.sentences.push(sentence);
         self.lines.push(line);
+    }
+
+    /// The file and line at which a sentence starts.
+    pub fn location(&self, sentence: usize) -> Location {
+        let next = self.files.partition_point(|(first, _)| *first <= sentence);
+        let file = next
+            .checked_sub(1)
+            .map_or(&self.file, |at| &self.files[at].1);
+        Location::line(file, self.lines.get(sentence).copied().unwrap_or(0))
+    }
+
+    /// Keeps the sentences for which `keep` is true.
+    pub fn retain(&mut self, keep: &[bool]) {
+        let is_kept = |index: usize| keep.get(index).copied().unwrap_or(true);
+        let (mut seen, mut kept) = (0, 0);
+        for (first, _) in &mut self.files {
+            kept += (seen..*first).filter(|index| is_kept(*index)).count();
+            seen = *first;
+            *first = kept;
+        }
+        let mut index = 0..;
+        self.sentences.retain(|_| index.next().is_none_or(is_kept));
+        let mut index = 0..;
+        self.lines.retain(|_| index.next().is_none_or(is_kept));
+    }
+
+    /// Reports once how many discontinuous entities there are, unless the reader has.
+    pub fn report_discontinuous(&mut self) {
+        let is_reported = |problem: &Problem| problem.message.contains("discontinuous entit");
+        if self.problems.iter().any(is_reported) {
+            return;
+        }
+        let with = |sentence: &&Sentence| !sentence.discontinuous.is_empty();
+        let count: usize = self
+            .sentences
+            .iter()
+            .map(|sentence| sentence.discontinuous.len())
+            .sum();
+        let Some(first) = self.sentences.iter().position(|sentence| with(&sentence)) else {
+            return;
+        };
+        let sentences = self.sentences.iter().filter(with).count();
+        let noun = if count == 1 { "entity" } else { "entities" };
+        self.problems.push(Problem {
+            location: self.location(first),
+            message: format!(
+                "{count} discontinuous {noun} in {sentences} of {} sentences, the first here; kept and counted as missed, \
+                 because no model here finds entities of several parts",
+                self.sentences.len()
+            ),
+            severity: Severity::Warning,
+        });
     }
 
     /// Adds a problem at (line, column), which count as in [`Location`].
@@ -382,5 +446,33 @@ mod tests {
         }
         let error = scan(&path, &ReadOptions::of(Format::Brat)).unwrap_err();
         assert!(error.to_string().contains("pipe"), "{error}");
+    }
+
+    #[test]
+    fn sentences_keep_their_file_and_line() {
+        let mut corpus = Collector::new(Path::new("a.txt"));
+        for (file, line) in [
+            ("a.txt", 1),
+            ("b.txt", 1),
+            ("b.txt", 4),
+            ("c.txt", 2),
+            ("d.txt", 3),
+        ] {
+            corpus.set_file(Path::new(file));
+            corpus.push(line, Sentence::default());
+        }
+        let places = |corpus: &Collector| -> Vec<String> {
+            (0..corpus.sentences.len())
+                .map(|index| corpus.location(index).to_string())
+                .collect()
+        };
+        assert_eq!(
+            places(&corpus),
+            ["a.txt:1", "b.txt:1", "b.txt:4", "c.txt:2", "d.txt:3"]
+        );
+        corpus.retain(&[false, true, false, false, true]);
+        assert_eq!(places(&corpus), ["b.txt:1", "d.txt:3"]);
+        corpus.retain(&[false, false]);
+        assert!(corpus.sentences.is_empty() && corpus.lines.is_empty());
     }
 }

@@ -8,7 +8,8 @@ use serde::Serialize;
 use crate::table::Table;
 use crate::text::Sentence;
 
-/// Statistics of a corpus. Entities are counted as in the file, including those that do not match word boundaries.
+/// Statistics of a corpus. Entities are counted as in the file, including those that do not match word boundaries and those
+/// of several parts.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Stats {
     /// Number of sentences.
@@ -21,6 +22,8 @@ pub struct Stats {
     pub entities: usize,
     /// Entities that do not start and end at word boundaries.
     pub misaligned: usize,
+    /// Entities of several parts.
+    pub discontinuous: usize,
     /// Entities that share characters with an entity of a different span.
     pub nested: usize,
     /// `nested` as a share of all entities, 0..=1.
@@ -31,7 +34,7 @@ pub struct Stats {
     pub without_entities: usize,
     /// Number of entities by type.
     pub types: BTreeMap<String, usize>,
-    /// Number of entities by length in words, without those that do not match word boundaries.
+    /// Number of entities by length in words, without those that do not match word boundaries or have several parts.
     pub lengths: BTreeMap<usize, usize>,
     /// Number of sentences by number of entities in them, without those that do not match word boundaries.
     pub entities_per_sentence: BTreeMap<usize, usize>,
@@ -66,9 +69,10 @@ impl Stats {
         for sentence in sentences {
             documents.extend(sentence.document.as_deref());
             stats.words += sentence.len();
-            let count = sentence.entities.len() + sentence.misaligned.len();
+            let count = sentence.entity_count();
             stats.entities += count;
             stats.misaligned += sentence.misaligned.len();
+            stats.discontinuous += sentence.discontinuous.len();
             stats.without_entities += usize::from(count == 0);
             let overlaps = Overlaps::of(sentence);
             stats.nested += overlaps.nested;
@@ -78,12 +82,12 @@ impl Stats {
             for entity in &sentence.entities {
                 *stats.lengths.entry(entity.span.len()).or_default() += 1;
             }
-            let labels = sentence.entities.iter().map(|entity| &entity.label);
-            for label in labels.chain(sentence.misaligned.iter().map(|entity| &entity.label)) {
+            let labels = sentence.entities.iter().map(|entity| entity.label.as_str());
+            for label in labels.chain(sentence.unreachable_labels()) {
                 match stats.types.get_mut(label) {
                     Some(count) => *count += 1,
                     None => {
-                        stats.types.insert(label.clone(), 1);
+                        stats.types.insert(label.to_string(), 1);
                     }
                 }
             }
@@ -240,6 +244,13 @@ impl fmt::Display for Stats {
             self.misaligned,
             "not at word boundaries".to_owned(),
         );
+        if self.discontinuous > 0 {
+            row(
+                "  discontinuous",
+                self.discontinuous,
+                "of several parts; no model here finds them".to_owned(),
+            );
+        }
         writeln!(f, "{totals}")?;
         writeln!(f, "\ntypes")?;
         let mut by_count: Vec<(&String, &usize)> = self.types.iter().collect();

@@ -16,14 +16,16 @@ pub mod threshold;
 pub use counts::{Counts, GroupCounts};
 pub use report::{LENGTHS, Report};
 
+use std::collections::BTreeMap;
+
 use self::reliability::{ScoredMention, scored_mentions};
 use crate::error::Result;
 use crate::model::tagger::Tagger;
-use crate::text::{Mention, Sentence};
+use crate::text::{Labels, Mention, Sentence};
 
 /// Tags the sentences and scores the mentions against the sentences' gold entities.
 ///
-/// Misaligned gold entities, which no span of words can equal, count as missed.
+/// Misaligned and discontinuous gold entities, which no span of words can equal, count as missed.
 ///
 /// ```no_run
 /// use std::path::Path;
@@ -69,10 +71,24 @@ pub fn score(sentences: &[Sentence], mentions: &[Vec<Mention>]) -> Report {
             .map(|sentence| sentence.entities.as_slice())
             .zip(mentions.iter().map(Vec::as_slice)),
     );
-    for entity in sentences.iter().flat_map(|sentence| &sentence.misaligned) {
-        report.add_unreachable(&entity.label, 1);
+    for label in sentences.iter().flat_map(Sentence::unreachable_labels) {
+        report.add_unreachable(label, 1);
     }
     report
+}
+
+/// The gold types that a model does not know, with their numbers of entities, which it cannot find.
+pub fn unknown_labels(known: &Labels, sentences: &[Sentence]) -> BTreeMap<String, usize> {
+    let mut unknown: BTreeMap<String, usize> = BTreeMap::new();
+    for sentence in sentences {
+        let labels = sentence.entities.iter().map(|entity| entity.label.as_str());
+        for label in labels.chain(sentence.unreachable_labels()) {
+            if known.index(label).is_none() {
+                *unknown.entry(label.to_string()).or_default() += 1;
+            }
+        }
+    }
+    unknown
 }
 
 /// Entities for the tests of this module and those below it.
@@ -96,5 +112,34 @@ pub(crate) mod test_data {
         let entity = (0usize..11, 1usize..6, "[ABC]")
             .prop_map(|(start, length, label)| Entity::new(start, start + length, label));
         prop::collection::vec(entity, 0..12)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::{Discontinuous, Entity, Misaligned};
+
+    #[test]
+    fn gold_that_no_span_equals_is_missed_and_unknown_types_are_counted() {
+        let mut sentence = Sentence::from_words(["a", "b", "c"]);
+        sentence.entities = vec![Entity::new(0, 1, "A"), Entity::new(1, 2, "B")];
+        sentence.misaligned = vec![Misaligned {
+            start: 0,
+            end: 2,
+            label: "B".to_string(),
+        }];
+        sentence.discontinuous = vec![Discontinuous {
+            parts: vec![(0, 1), (4, 5)],
+            label: "C".to_string(),
+        }];
+        let mentions = test_data::mentions(&sentence.entities);
+        let report = score(std::slice::from_ref(&sentence), &[mentions]);
+        assert_eq!((report.overall.correct, report.overall.gold), (2, 4));
+        let unknown = unknown_labels(&Labels::new(["A"]), &[sentence]);
+        assert_eq!(
+            unknown,
+            BTreeMap::from([("B".to_string(), 2), ("C".to_string(), 1)])
+        );
     }
 }

@@ -188,10 +188,11 @@ pub(super) fn unreachable_note(count: u64) -> Option<String> {
     match count {
         0 => None,
         1 => Some(
-            "1 gold entity does not align with word boundaries and counts as missed".to_owned(),
+            "1 gold entity does not align with word boundaries, or has several parts, and counts as missed"
+                .to_owned(),
         ),
         count => Some(format!(
-            "{count} gold entities do not align with word boundaries and count as missed"
+            "{count} gold entities do not align with word boundaries, or have several parts, and count as missed"
         )),
     }
 }
@@ -313,7 +314,7 @@ mod tests {
         assert_eq!(report.flat.gold, 1);
         assert!(
             report.to_string().ends_with(
-                "\n3 gold entities do not align with word boundaries and count as missed"
+                "\n3 gold entities do not align with word boundaries, or have several parts, and count as missed"
             )
         );
     }

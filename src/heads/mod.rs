@@ -24,6 +24,7 @@ pub use import::Imported;
 pub use overlaps::Overlaps;
 pub use settings::{Preset, Settings};
 
+use crate::data::check::Reach;
 use crate::data::stats::Stats;
 use crate::encoder::WordStates;
 use crate::error::{Error, Result};
@@ -114,6 +115,11 @@ pub trait Head: Module + ModuleDisplay + Debug + Send + Sync + 'static {
     /// Settings that suit a corpus better than the defaults, for the recipe that `nerzoo init` writes.
     fn suggest(_corpus: &Stats) -> Vec<Suggestion> {
         Vec::new()
+    }
+
+    /// Which entities the head can represent with these settings, for upper bounds on its recall.
+    fn reach(_config: &Self::Config) -> Reach {
+        Reach::default()
     }
 
     /// Converts weights of the authors' code, given as the bytes of a safetensors file, to our names and layout.

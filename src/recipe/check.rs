@@ -3,7 +3,6 @@
 use std::fmt;
 
 use super::Recipe;
-use crate::data;
 use crate::error::{Error, Result};
 
 impl Recipe {
@@ -24,9 +23,7 @@ impl Recipe {
             _ => {}
         }
         let files = !self.data.dev.is_empty() || !self.data.test.is_empty();
-        if self.data.corpus.is_some()
-            && (files || self.data.options != data::ReadOptions::default())
-        {
+        if self.data.corpus.is_some() && (files || !self.data.options.are_of_any_file()) {
             return fail(
                 "a named corpus brings its own dev and test files and reading options; to use others, name the \
                  training files in data.train instead of data.corpus",

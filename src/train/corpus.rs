@@ -1,6 +1,8 @@
 //! The sentences of a run: found by name or path, limited, split and checked before training.
 
+use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 use sha2::{Digest, Sha256};
 
@@ -32,7 +34,7 @@ impl Corpus {
     pub fn load(recipe: &Recipe, roots: &[PathBuf]) -> Result<Self> {
         let data = &recipe.data;
         let (mut train, mut dev, mut test, about) = match &data.corpus {
-            Some(name) => named(name, roots)?,
+            Some(name) => named(name, roots, data.options.skip_bad)?,
             None => (
                 data::read_many(&data.train, &data.options)?,
                 data::read_many(&data.dev, &data.options)?,
@@ -46,6 +48,9 @@ impl Corpus {
         }
         if let Some(limit) = data.limit {
             train.truncate(limit);
+        }
+        if data.fold.is_none() {
+            warn_about_leakage(recipe, &train, &dev, &test);
         }
         if let Some(fold) = data.fold {
             train.append(&mut dev);
@@ -171,6 +176,48 @@ fn without_fold(
     Ok((sentences(outside), sentences(inside)))
 }
 
+/// Warns, once for the same corpus, about dev and test sentences that occur in training.
+fn warn_about_leakage(recipe: &Recipe, train: &[Sentence], dev: &[Sentence], test: &[Sentence]) {
+    static WARNED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    if let Some(message) = leakage_message(recipe, train, dev, test) {
+        let mut warned = WARNED.lock().unwrap_or_else(PoisonError::into_inner);
+        if warned.insert(message.clone()) {
+            tracing::warn!("{message}");
+        }
+    }
+}
+
+fn leakage_message(
+    recipe: &Recipe,
+    train: &[Sentence],
+    dev: &[Sentence],
+    test: &[Sentence],
+) -> Option<String> {
+    let known: HashSet<String> = train.iter().filter_map(data::leakage_key).collect();
+    let is_known =
+        |sentence: &&Sentence| data::leakage_key(sentence).is_some_and(|key| known.contains(&key));
+    let part = |name: &str, part: &[Sentence]| {
+        let count = part.iter().filter(is_known).count();
+        (count > 0).then(|| format!("{count} of {} {name} sentences", part.len()))
+    };
+    let parts: Vec<String> = part("dev", dev)
+        .into_iter()
+        .chain(part("test", test))
+        .collect();
+    if parts.is_empty() {
+        return None;
+    }
+    let data = &recipe.data;
+    let files = data.train.iter().chain(&data.dev).chain(&data.test);
+    let files = files.map(|file| file.display().to_string());
+    let sources: Vec<String> = data.corpus.iter().cloned().chain(files).collect();
+    Some(format!(
+        "{} also occur in training, so scores on them are too good; `nerzoo data check {}` lists them",
+        parts.join(" and "),
+        sources.join(" ")
+    ))
+}
+
 type Parts = (
     Vec<Sentence>,
     Vec<Sentence>,
@@ -178,8 +225,9 @@ type Parts = (
     Option<card::CorpusFacts>,
 );
 
-fn named(name: &str, roots: &[PathBuf]) -> Result<Parts> {
-    let dataset = datasets::find(name, roots)?;
+fn named(name: &str, roots: &[PathBuf], skip_bad: Option<usize>) -> Result<Parts> {
+    let mut dataset = datasets::find(name, roots)?;
+    dataset.info.options.skip_bad = skip_bad.or(dataset.info.options.skip_bad);
     let names: Vec<String> = dataset.splits().map(String::from).collect();
     let part = |split: &str| {
         if names.iter().any(|name| name == split) {
@@ -195,4 +243,34 @@ fn named(name: &str, roots: &[PathBuf]) -> Result<Parts> {
         source: dataset.info.source.clone(),
     };
     Ok((part("train")?, part("dev")?, part("test")?, Some(about)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaks_are_counted_and_the_command_is_named() {
+        let text = "[data]\ntrain = ['a.jsonl']\ntest = ['b.jsonl']\n[head]\nname = 'seq_ner'\n";
+        let recipe = Recipe::parse(text, "test", &[]).unwrap();
+        let sentences = |texts: &[&str]| -> Vec<Sentence> {
+            texts
+                .iter()
+                .map(|text| Sentence::from_words(text.split(' ')))
+                .collect()
+        };
+        let train = sentences(&[
+            "this is a test",
+            "short one",
+            "another sentence of training",
+        ]);
+        let test = sentences(&["this is a test", "short one", "something new here now"]);
+        let message = leakage_message(&recipe, &train, &[], &test).unwrap();
+        assert_eq!(
+            message,
+            "1 of 3 test sentences also occur in training, so scores on them are too good; `nerzoo data check a.jsonl b.jsonl` \
+             lists them"
+        );
+        assert_eq!(leakage_message(&recipe, &train, &test[1..], &[]), None);
+    }
 }

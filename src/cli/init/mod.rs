@@ -166,13 +166,15 @@ impl Init {
     }
 
     fn read_corpus(&self, name: &str) -> Result<Parts> {
-        if self.format.options() != data::ReadOptions::default() {
+        let options = self.format.options();
+        if !options.are_of_any_file() {
             bail!(
                 "--corpus {name} brings its own reading options; leave out --format and the options of columns, or name \
                  files with --train"
             );
         }
-        let dataset = datasets::find(name, &self.corpora.roots())?;
+        let mut dataset = datasets::find(name, &self.corpora.roots())?;
+        dataset.info.options.skip_bad = options.skip_bad.or(dataset.info.options.skip_bad);
         let part = |split: &str| {
             if dataset.splits().any(|known| known == split) {
                 dataset.load(split)

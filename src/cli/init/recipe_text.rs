@@ -88,6 +88,13 @@ impl RecipeText<'_> {
                 stats.misaligned
             )?;
         }
+        if stats.discontinuous > 0 {
+            writeln!(
+                text,
+                "# {} of them are discontinuous; no model here finds these.",
+                stats.discontinuous
+            )?;
+        }
         if stats.nested > 0 && !self.entry.nested {
             writeln!(
                 text,

@@ -8,6 +8,7 @@ use super::{Dataset, SplitCounts};
 use crate::error::Result;
 use crate::files::sha256;
 use crate::table::Table;
+use crate::text::Sentence;
 
 /// Comparison of a split's files with what is recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -41,9 +42,7 @@ pub fn verify(dataset: &Dataset) -> Result<Verification> {
         .filter(|(_, split)| split.hold_out_of.is_none())
     {
         let sentences = dataset.load_whole(name)?;
-        let entities = sentences
-            .iter()
-            .map(|sentence| sentence.entities.len() + sentence.misaligned.len());
+        let entities = sentences.iter().map(Sentence::entity_count);
         let mut hashes = Vec::new();
         for (file, path) in split.files.iter().zip(dataset.files(name)?) {
             let equal = match split.sha256.get(file) {

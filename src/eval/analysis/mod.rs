@@ -213,7 +213,7 @@ fn find_baseline(models: &[(String, Vec<Vec<Mention>>)], baseline: Option<&str>)
 pub(super) mod tests {
     use super::*;
     use crate::eval::test_data;
-    use crate::text::{Entity, Misaligned};
+    use crate::text::{Discontinuous, Entity, Misaligned};
 
     fn entities(spans: &[(usize, usize, &str)]) -> Vec<Entity> {
         spans
@@ -380,6 +380,19 @@ pub(super) mod tests {
         let reversed = other.models[0].significance.difference.expect("compared");
         assert_eq!(reversed.value, -difference.value);
         assert_eq!(reversed.p, difference.p);
+    }
+
+    #[test]
+    fn gold_entities_of_several_parts_count_as_missed() {
+        let mut gold = gold();
+        gold[1].discontinuous.push(Discontinuous {
+            parts: vec![(0, 1), (2, 3)],
+            label: "PER".to_owned(),
+        });
+        let analysis = Analysis::new(&train(), &gold, models(), None, AnalysisOptions::default());
+        let bad = &analysis.expect("valid input").models[1];
+        assert_eq!(bad.report.overall.gold, 5);
+        assert_eq!(bad.confusion.count(Some("PER"), None), 2);
     }
 
     #[test]

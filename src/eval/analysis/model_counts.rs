@@ -45,15 +45,17 @@ impl ModelCounts {
         self.report.add(&sentence.entities, mentions);
         self.errors += ErrorCounts::of(&outcomes);
         self.confusion.add(&outcomes);
-        for entity in &sentence.misaligned {
-            self.report.add_unreachable(&entity.label, 1);
+        let mut unreachable = 0;
+        for label in sentence.unreachable_labels() {
+            self.report.add_unreachable(label, 1);
             self.errors.add_unreachable(1);
-            self.confusion.add_pair(Some(&entity.label), None);
+            self.confusion.add_pair(Some(&label.to_string()), None);
+            unreachable += 1;
         }
         let counts = Counts {
             correct: outcomes.found(),
             predicted: outcomes.predicted.len() as u64,
-            gold: (outcomes.gold.len() + sentence.misaligned.len()) as u64,
+            gold: outcomes.gold.len() as u64 + unreachable,
         };
         for (entity, outcome) in &outcomes.gold {
             let found = *outcome == GoldOutcome::Found;

@@ -46,6 +46,7 @@ pub use {
 use burn::tensor::{Device, Tensor};
 
 use super::{Detail, Diagnosis, Head, Imported, Losses, Overlaps};
+use crate::data::check::Reach;
 use crate::encoder::WordStates;
 use crate::error::Result;
 use crate::text::{Labels, Mention, Sentence};
@@ -77,6 +78,14 @@ impl Head for Bopn {
 
     fn prompt(&self) -> Option<Tensor<2>> {
         self.type_prompt()
+    }
+
+    fn reach(config: &Config) -> Reach {
+        Reach {
+            overlapping: config.overlaps != Overlaps::Flat,
+            several_types: !config.one_type,
+            ..Reach::default()
+        }
     }
 
     fn nested(&self) -> bool {

@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 
 use super::settings::{Preset, Settings, to_map, up_to_one};
 use super::{Detail, Diagnosis, Evidence, Head, Losses, Overlaps, Suggestion};
+use crate::data::check::Reach;
 use crate::data::stats::Stats;
 use crate::encoder::WordStates;
 use crate::error::{Error, Result};
@@ -198,6 +199,13 @@ impl<A: Head, B: Head> Head for Bundle<A, B> {
         match (self.seq.prompt(), self.span.prompt()) {
             (Some(seq), Some(span)) => Some(Tensor::cat(vec![seq, span], 0)),
             (seq, span) => seq.or(span),
+        }
+    }
+
+    fn reach(config: &Self::Config) -> Reach {
+        match config.output {
+            OutputHead::Seq => A::reach(&config.seq),
+            OutputHead::Span => B::reach(&config.span),
         }
     }
 

@@ -56,6 +56,7 @@ pub use {
 use burn::tensor::Device;
 
 use super::{Detail, Diagnosis, Head, Imported, Losses, Overlaps, Suggestion};
+use crate::data::check::Reach;
 use crate::data::stats::Stats;
 use crate::encoder::WordStates;
 use crate::error::{Error, Result};
@@ -97,6 +98,15 @@ impl Head for DiffusionNer {
 
     fn init(config: &Config, width: usize, labels: &Labels, device: &Device) -> Self {
         DiffusionNer::new(config, width, labels, device)
+    }
+
+    fn reach(config: &Config) -> Reach {
+        Reach {
+            overlapping: config.overlaps != Overlaps::Flat,
+            several_types: !config.one_type,
+            most: Some(config.spans),
+            ..Reach::default()
+        }
     }
 
     fn nested(&self) -> bool {

@@ -49,6 +49,7 @@ pub use {
 use burn::tensor::Device;
 
 use super::{Head, Imported, Losses, Overlaps, Suggestion};
+use crate::data::check::Reach;
 use crate::data::stats::Stats;
 use crate::encoder::WordStates;
 use crate::error::Result;
@@ -73,6 +74,14 @@ impl Head for LocateLabel {
 
     fn init(config: &Config, width: usize, labels: &Labels, device: &Device) -> Self {
         LocateLabel::new(config, width, labels, device)
+    }
+
+    fn reach(config: &Config) -> Reach {
+        Reach {
+            overlapping: config.overlaps != Overlaps::Flat,
+            several_types: !config.one_type,
+            ..Reach::default()
+        }
     }
 
     fn nested(&self) -> bool {

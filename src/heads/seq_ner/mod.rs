@@ -32,6 +32,7 @@ pub use {decode::combine, target::tags};
 use burn::tensor::Device;
 
 use super::{Head, Losses};
+use crate::data::check::Reach;
 use crate::encoder::WordStates;
 use crate::text::{Labels, Mention, Sentence};
 
@@ -54,6 +55,10 @@ impl Head for SeqNer {
 
     fn init(config: &Config, width: usize, labels: &Labels, device: &Device) -> Self {
         SeqNer::new(config, width, labels, device)
+    }
+
+    fn reach(_config: &Config) -> Reach {
+        Reach::flat()
     }
 
     fn nested(&self) -> bool {

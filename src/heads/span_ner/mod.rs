@@ -28,6 +28,7 @@ pub use target::Gold;
 use burn::tensor::Device;
 
 use super::{Head, Losses, Overlaps, Suggestion};
+use crate::data::check::Reach;
 use crate::data::stats::Stats;
 use crate::encoder::WordStates;
 use crate::nn::loss::cross_entropy;
@@ -52,6 +53,15 @@ impl Head for SpanNer {
 
     fn init(config: &Config, width: usize, labels: &Labels, device: &Device) -> Self {
         SpanNer::new(config, width, labels, device)
+    }
+
+    fn reach(config: &Config) -> Reach {
+        Reach {
+            overlapping: config.overlaps != Overlaps::Flat,
+            several_types: false,
+            longest: Some(config.longest),
+            ..Reach::default()
+        }
     }
 
     fn nested(&self) -> bool {
