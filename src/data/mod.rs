@@ -3,6 +3,7 @@
 //! Every reader produces [`Sentence`]s, and every [`Problem`] names its location and a remedy. [`read`] stops at the first
 //! error; [`scan`] collects all problems and returns the valid records.
 
+mod abbreviations;
 mod annotated_text;
 pub mod bio;
 mod bioc;
@@ -28,6 +29,7 @@ mod prodigy;
 mod pubtator;
 mod source;
 mod spacy;
+pub mod sentence_bounds;
 pub mod split;
 pub mod stats;
 pub mod synthetic;
