@@ -30,6 +30,7 @@ mod pubtator;
 mod source;
 mod spacy;
 pub mod sentence_bounds;
+mod sentence_marks;
 pub mod split;
 pub mod stats;
 pub mod synthetic;
@@ -160,6 +161,7 @@ fn collect(path: &Path, options: &ReadOptions) -> Result<Collector> {
     let mut corpus = Collector::new(path);
     if format == Format::Brat {
         brat::read(path, options, &mut corpus)?;
+        annotated_text::report_crossing(&mut corpus);
         return Ok(corpus);
     }
     let source = Source::open(path)?;
@@ -185,6 +187,7 @@ fn collect(path: &Path, options: &ReadOptions) -> Result<Collector> {
         Format::Parquet => parquet::read(&source, options, &mut corpus),
         Format::PlainText | Format::Brat => plain_text(&source, options, &mut corpus),
     }
+    annotated_text::report_crossing(&mut corpus);
     corpus.problems.sort_by(|a, b| a.location.cmp(&b.location));
     Ok(corpus)
 }

@@ -20,12 +20,13 @@ use std::sync::LazyLock;
 use regex::{Match, Regex};
 
 use super::abbreviations::{StopAfter, is_ordinal, is_starter, stop_after};
+use super::sentence_marks::{
+    HEADING, floor, is_blank, is_cjk, is_ending, is_heading, is_line_break, is_mark, is_roman,
+    is_ruler, is_short_number, is_terminator, reference_mark,
+};
 
 /// Characters that a decision looks back or ahead at most.
 const SIGHT: usize = 32;
-
-/// Length in bytes of the longest line that may be a heading.
-const HEADING: usize = 120;
 
 /// Brackets and quotes that close, in every language.
 const CLOSING: &str = ")]}〕】》」』〉〗〙〛）］｝｣»›”’＂＇*_";
@@ -227,9 +228,10 @@ impl<'a> Cutter<'a> {
                     || is_terminator(second)
                     || CONTINUING.contains(second)
             });
-            if is_mark(first) || CLOSING.contains(first) {
-                at += first.len_utf8();
-            } else if EITHER.contains(first) && (is_last || (is_wide && self.closes(at, first))) {
+            let is_closing = is_mark(first)
+                || CLOSING.contains(first)
+                || (EITHER.contains(first) && (is_last || (is_wide && self.closes(at, first))));
+            if is_closing {
                 at += first.len_utf8();
             } else if first == '[' && reference_mark(rest) > 0 {
                 at += reference_mark(rest);
@@ -240,8 +242,8 @@ impl<'a> Cutter<'a> {
                 let third = characters.next();
                 let is_alone = third.is_none_or(char::is_whitespace)
                     || (closing == '\'' && third == Some('\''));
-                let is_closing = CLOSING.contains(closing) && !"*_".contains(closing);
-                let closes = is_closing || closing == '\'' || self.closes(at, closing);
+                let is_bracket = CLOSING.contains(closing) && !"*_".contains(closing);
+                let closes = is_bracket || closing == '\'' || self.closes(at, closing);
                 if !(is_alone && closes) {
                     return at;
                 }
@@ -359,117 +361,10 @@ impl<'a> Cutter<'a> {
     }
 }
 
-/// Whether white space has two line breaks, or one that ends a paragraph or page.
-fn is_blank(space: &str) -> bool {
-    let breaks = space.replace("\r\n", "\n");
-    breaks.contains(['\x0c', '\u{2029}'])
-        || breaks.chars().filter(|one| is_line_break(*one)).count() > 1
-}
-
-fn is_line_break(character: char) -> bool {
-    matches!(
-        character,
-        '\n' | '\r' | '\x0b' | '\x0c' | '\u{85}' | '\u{2028}' | '\u{2029}'
-    )
-}
-
-/// Whether a line looks like a heading: few words, all but short ones with a capital or a digit, and no punctuation at its
-/// end but a colon.
-fn is_heading(line: &str) -> bool {
-    if line.starts_with("# ") || line.starts_with("##") {
-        return true;
-    }
-    let ends = line.ends_with(|last: char| last.is_alphanumeric() || ":)\"”»".contains(last));
-    let is_capital = |word: &str| {
-        let first = word.chars().find(|character| character.is_alphanumeric());
-        first.is_none_or(|first| first.is_uppercase() || first.is_numeric())
-    };
-    let mut words = line.split_whitespace();
-    let last = line.split_whitespace().next_back().unwrap_or_default();
-    line.len() <= HEADING
-        && ends
-        && line.starts_with(|first: char| first.is_uppercase() || first.is_numeric())
-        && line.contains(char::is_uppercase)
-        && is_capital(last)
-        && words.all(|word| word.chars().count() < 4 || is_capital(word))
-}
-
-/// Whether a line is drawn: three or more of the same symbol, and nothing else.
-fn is_ruler(line: &str) -> bool {
-    let line = line.trim();
-    let first = line
-        .chars()
-        .next()
-        .filter(|first| "-=_*#~+—–".contains(*first));
-    first.is_some_and(|first| {
-        line.chars().count() >= 3 && line.chars().all(|character| character == first)
-    })
-}
-
-/// Terminators that are not full stops or ellipses.
-fn is_ending(terminator: char) -> bool {
-    !matches!(terminator, '.' | '․' | '﹒' | '．' | '…' | '‥')
-}
-
-/// The most common terminators.
-fn is_terminator(character: char) -> bool {
-    ".!?…‥。．！？｡؟۔।॥։።".contains(character)
-}
-
-/// Marks and invisible characters that belong to the character before them.
-fn is_mark(character: char) -> bool {
-    matches!(character,
-        '\u{300}'..='\u{36f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}'
-        | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
-}
-
-/// Characters of scripts that are written without spaces.
-fn is_cjk(character: char) -> bool {
-    matches!(character,
-        '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}'
-        | '\u{20000}'..='\u{323af}' | '「' | '『' | '《' | '【' | '（')
-}
-
-/// Length of a mark such as `[12]` at the start of a text; 0 if there is none.
-fn reference_mark(text: &str) -> usize {
-    let inside = text.strip_prefix('[').unwrap_or_default();
-    let digits = inside
-        .bytes()
-        .take(5)
-        .take_while(|byte| byte.is_ascii_digit())
-        .count();
-    if (1..5).contains(&digits) && inside[digits..].starts_with(']') {
-        digits + 2
-    } else {
-        0
-    }
-}
-
-/// A number of up to three digits, or several with full stops between them, such as `3.2`.
-fn is_short_number(word: &str) -> bool {
-    let is_part = |part: &str| {
-        (1..=3).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
-    };
-    word.split('.').all(is_part)
-}
-
-fn is_roman(word: &str) -> bool {
-    (1..=5).contains(&word.len()) && word.bytes().all(|byte| b"IVXivx".contains(&byte))
-}
-
 /// Whether what follows an abbreviation is a number, a Roman number or a single capital letter.
 fn is_number_like(after: &After<'_>) -> bool {
     let is_letter = after.first.is_uppercase() && after.word.chars().count() == 1;
     is_letter || is_roman(after.word) || after.word.contains(char::is_numeric)
-}
-
-/// The largest character boundary up to a byte.
-fn floor(text: &str, byte: usize) -> usize {
-    let mut byte = byte.min(text.len());
-    while !text.is_char_boundary(byte) {
-        byte -= 1;
-    }
-    byte
 }
 
 #[cfg(test)]

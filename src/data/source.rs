@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::annotated_text::CrossingEntities;
 use super::{Problem, Severity};
 use crate::error::{Error, Location, Result};
 use crate::text::Sentence;
@@ -84,6 +85,10 @@ pub(super) struct Collector {
     pub lines: Vec<usize>,
     /// Warnings, and errors about the records that were skipped.
     pub problems: Vec<Problem>,
+    /// Entities that cross the end of a sentence, for one warning about all of them.
+    pub crossing: CrossingEntities,
+    /// Number of documents that were given a name.
+    unnamed: usize,
 }
 
 impl Collector {
@@ -94,6 +99,8 @@ impl Collector {
             sentences: Vec::new(),
             lines: Vec::new(),
             problems: Vec::new(),
+            crossing: CrossingEntities::default(),
+            unnamed: 0,
         }
     }
 
@@ -108,6 +115,17 @@ impl Collector {
             .file_stem()
             .map(|stem| stem.to_string_lossy().into_owned())
             .unwrap_or_default()
+    }
+
+    /// A line of the file, for a message.
+    pub fn location(&self, line: usize) -> Location {
+        Location::line(&self.file, line)
+    }
+
+    /// A name for a document without one: the file's name and a number.
+    pub fn next_document(&mut self) -> String {
+        self.unnamed += 1;
+        format!("{}-{}", self.stem(), self.unnamed)
     }
 
     /// Adds a sentence that starts at a line.
@@ -133,6 +151,15 @@ impl Collector {
     /// Adds a warning about a line.
     pub fn warn(&mut self, line: usize, message: impl Into<String>) {
         self.report(Severity::Warning, (line, 0), message);
+    }
+
+    /// Adds a warning about a location.
+    pub fn warn_at(&mut self, location: Location, message: impl Into<String>) {
+        self.problems.push(Problem {
+            location,
+            message: message.into(),
+            severity: Severity::Warning,
+        });
     }
 
     /// Adds an error about bytes that are not valid UTF-8.
