@@ -29,6 +29,7 @@ mod prodigy;
 mod pubtator;
 mod source;
 mod spacy;
+pub mod segmentation_choice;
 pub mod sentence_bounds;
 mod sentence_marks;
 pub mod split;
