@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::data::{Format, ReadOptions, TagScheme};
+use crate::data::{Format, ReadOptions, SentenceCutting, TagScheme};
 
 /// How to read corpus files; what is not given is detected.
 #[derive(Debug, Args)]
@@ -10,6 +10,9 @@ pub struct FormatArgs {
     /// The files' format, if it is not detected: columns, tokens_jsonl, text_jsonl, spert, w2ner, brat or text.
     #[arg(long)]
     pub format: Option<Format>,
+    /// Whether texts are cut into sentences: documents only (auto, the default), every text (cut), or none (whole).
+    #[arg(long, value_name = "HOW")]
+    sentences: Option<SentenceCutting>,
     /// Column files: the word's column, from 0.
     #[arg(long, value_name = "N")]
     word_column: Option<usize>,
@@ -35,6 +38,7 @@ impl FormatArgs {
     pub fn options(&self) -> ReadOptions {
         ReadOptions {
             format: self.format,
+            sentences: self.sentences,
             word_column: self.word_column,
             tag_columns: (!self.tag_column.is_empty()).then(|| self.tag_column.clone()),
             pos_column: self.pos_column,

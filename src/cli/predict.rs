@@ -36,7 +36,7 @@ pub struct Predict {
     /// probabilities: of the mentions with a score of about 0.9, about 90 % are correct.
     #[arg(long, default_value_t = 0.0, value_name = "SCORE")]
     threshold: f32,
-    /// Take every text as one sentence. By default it is cut into sentences, and no mention crosses the end of one.
+    /// Take every text as one sentence, like `--sentences whole`. By default it is cut into sentences, and no mention crosses the end of one.
     #[arg(long)]
     whole: bool,
     /// Tag sentences of up to N words as a whole; longer ones are cut into windows that overlap. By default it depends on
@@ -72,7 +72,7 @@ impl Predict {
             );
         }
         let mut settings = tagger.document_settings();
-        settings.whole = self.whole;
+        settings.whole = self.is_whole();
         settings.longest = self.longest.unwrap_or(settings.longest);
         let inputs = self.inputs(settings)?;
         let bar = self.progress_bar();
@@ -117,6 +117,10 @@ impl Predict {
         Ok(predict_input::stream(reader, format != Format::PlainText))
     }
 
+    fn is_whole(&self) -> bool {
+        self.whole || self.format.options().sentences == Some(SentenceCutting::Whole)
+    }
+
     fn is_stdin(&self) -> bool {
         self.file == Path::new("-")
     }
@@ -149,7 +153,7 @@ impl Predict {
         }
         let mut options = self.format.options();
         options.segmentation = options.segmentation.or(Some(settings.segmentation));
-        if self.whole {
+        if self.is_whole() {
             options.sentences = Some(SentenceCutting::Whole);
         }
         let mut sentences = data::read(&self.file, &options).context("reading the input")?;

@@ -12,9 +12,10 @@ use crate::data::words::{self, Segmentation};
 use crate::error::Result;
 use crate::text::{Mention, Sentence};
 
-/// Most sentences, and most words, that are tagged together: enough to sort by length, few enough to stream.
+/// Most sentences, and most words, that are tagged together: enough for a full batch, few enough to stream. The memory of the
+/// heads that score spans grows with the words of a batch.
 const SENTENCES: usize = 512;
-const WORDS: usize = 1 << 13;
+const WORDS: usize = 1 << 11;
 
 /// Length in bytes of the longest sentence of a text. What is longer has no sentences, and is cut.
 const LONGEST_SENTENCE: usize = 1 << 20;
