@@ -142,8 +142,7 @@ fn limited(text: &str, mut range: Range<usize>) -> Vec<Range<usize>> {
         }
         let space = text[near..end]
             .char_indices()
-            .filter(|(_, one)| one.is_whitespace())
-            .last();
+            .rfind(|(_, one)| one.is_whitespace());
         let end = space.map_or(end, |(byte, one)| near + byte + one.len_utf8());
         parts.push(range.start..end);
         range.start = end;
@@ -154,6 +153,7 @@ fn limited(text: &str, mut range: Range<usize>) -> Vec<Range<usize>> {
 
 /// A sentence with its mentions, or a mark: what comes out of a [`TagQueue`], in the order it was put in.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // passed on one by one, not stored
 pub enum Tagged<E> {
     /// A sentence and its mentions.
     Sentence(Sentence, Vec<Mention>),

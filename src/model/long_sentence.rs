@@ -263,8 +263,8 @@ mod tests {
         assert_eq!(found[0], 0..18);
         assert_eq!(found[1], 13..33);
         assert_eq!(found[2].start, 28);
-        assert_eq!(windows(&sentence.words, 100), [0..100]);
-        assert_eq!(windows(&[], 5), [0..0]);
+        assert_eq!(windows(&sentence.words, 100), vec![0..100; 1]);
+        assert_eq!(windows(&[], 5), vec![0..0; 1]);
         assert_eq!(windows(&sentence.words[..3], 1), [0..1, 1..2, 2..3]);
         let long = Sentence::from_words(["x".repeat(5000), "y".repeat(5000), "z".to_string()]);
         assert!(is_long(&long, 256));
