@@ -8,7 +8,6 @@ use std::collections::{HashMap, HashSet};
 use super::sentence_bounds::sentence_bounds;
 use super::source::Collector;
 use super::{ReadOptions, SentenceCutting, words};
-use crate::error::Location;
 use crate::text::{CharacterIndex, Discontinuous, Entity, Misaligned, Sentence};
 
 /// An entity of a text.
@@ -37,20 +36,8 @@ pub(super) struct AnnotatedText<'a> {
     pub is_document: bool,
 }
 
-/// Entities that cross the end of a sentence.
-#[derive(Debug, Default)]
-pub(super) struct CrossingEntities {
-    /// Number of entities that cross a blank line, and of those that cross another end of a sentence.
-    counts: [usize; 2],
-    /// The first of each kind: where it is, and its type and text.
-    examples: [Vec<(Location, String)>; 2],
-}
-
 /// The lines of the file on which entities are, by their first character and one past their last.
 type EntityLines = HashMap<(usize, usize), usize>;
-
-/// Number of crossing entities of each kind that are listed.
-const LISTED: usize = 3;
 
 /// Adds the sentences of a text to the corpus and reports the entities that cannot be used. A document of nothing but white
 /// space has no sentences.
@@ -345,53 +332,9 @@ fn without_crossed(
         .collect()
 }
 
-impl Collector {
-    /// Notes an entity that crosses the end of a sentence.
-    fn note_crossing(&mut self, line: usize, label: &str, text: &str) {
-        let breaks = text.replace("\r\n", "\n");
-        let is_blank = breaks.lines().any(|line| line.trim().is_empty());
-        let kind = usize::from(!is_blank);
-        let location = self.location(line);
-        let crossing = &mut self.crossing;
-        crossing.counts[kind] += 1;
-        if crossing.examples[kind].len() < LISTED {
-            let text: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            let short: String = text.chars().take(80).collect();
-            let dots = if short.len() < text.len() { "…" } else { "" };
-            crossing.examples[kind].push((location, format!("{label} `{short}{dots}`")));
-        }
-    }
-}
-
-/// Reports the entities that cross the end of a sentence: one warning for those that cross a blank line, one for the others.
-pub(super) fn report_crossing(corpus: &mut Collector) {
-    let crossing = std::mem::take(&mut corpus.crossing);
-    let whats = ["a blank line", "the end of a sentence"];
-    for ((count, examples), what) in crossing.counts.iter().zip(crossing.examples).zip(whats) {
-        let Some((first, _)) = examples.first().cloned() else {
-            continue;
-        };
-        let more = count - examples.len();
-        let mut list: Vec<String> = (examples.into_iter())
-            .map(|(location, text)| format!("{text} ({location})"))
-            .collect();
-        if more > 0 {
-            list.push(format!("{more} more"));
-        }
-        let entities = if *count == 1 {
-            "entity crosses"
-        } else {
-            "entities cross"
-        };
-        corpus.warn_at(first, format!(
-            "{count} {entities} {what}, where the text would be cut; it is not cut there, check the offsets: {}",
-            list.join(", ")
-        ));
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::crossing_entities::report_crossing;
     use super::*;
     use crate::data::{Format, Problem, datasets, link_context, scan};
     use crate::text::{Span, slice};

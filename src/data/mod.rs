@@ -13,6 +13,7 @@ mod column_header;
 mod column_layout;
 mod columns;
 mod conllu;
+mod crossing_entities;
 mod csv;
 pub mod datasets;
 mod detect;
@@ -27,11 +28,11 @@ mod leakage;
 mod parquet;
 mod prodigy;
 mod pubtator;
-mod source;
-mod spacy;
 pub mod segmentation_choice;
 pub mod sentence_bounds;
 mod sentence_marks;
+mod source;
+mod spacy;
 pub mod split;
 pub mod stats;
 pub mod synthetic;
@@ -162,7 +163,7 @@ fn collect(path: &Path, options: &ReadOptions) -> Result<Collector> {
     let mut corpus = Collector::new(path);
     if format == Format::Brat {
         brat::read(path, options, &mut corpus)?;
-        annotated_text::report_crossing(&mut corpus);
+        crossing_entities::report_crossing(&mut corpus);
         return Ok(corpus);
     }
     let source = Source::open(path)?;
@@ -188,7 +189,7 @@ fn collect(path: &Path, options: &ReadOptions) -> Result<Collector> {
         Format::Parquet => parquet::read(&source, options, &mut corpus),
         Format::PlainText | Format::Brat => plain_text(&source, options, &mut corpus),
     }
-    annotated_text::report_crossing(&mut corpus);
+    crossing_entities::report_crossing(&mut corpus);
     corpus.problems.sort_by(|a, b| a.location.cmp(&b.location));
     Ok(corpus)
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::annotated_text::CrossingEntities;
+use super::crossing_entities::CrossingEntities;
 use super::{Problem, Severity};
 use crate::error::{Error, Location, Result};
 use crate::text::Sentence;
