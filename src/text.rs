@@ -243,6 +243,66 @@ pub fn slice(text: &str, start: usize, end: usize) -> &str {
     }
 }
 
+/// Finds characters of a long text by their offsets: [`slice`] reads the text from its start on every call.
+#[derive(Debug, Clone)]
+pub struct CharacterIndex<'a> {
+    text: &'a str,
+    /// Byte offset of every character whose offset is a multiple of [`Self::STEP`].
+    bytes: Vec<usize>,
+    characters: usize,
+}
+
+impl<'a> CharacterIndex<'a> {
+    const STEP: usize = 64;
+
+    /// Reads a text once.
+    pub fn new(text: &'a str) -> Self {
+        let mut index = Self {
+            text,
+            bytes: Vec::with_capacity(text.len() / Self::STEP + 1),
+            characters: 0,
+        };
+        for (byte, _) in text.char_indices() {
+            if index.characters.is_multiple_of(Self::STEP) {
+                index.bytes.push(byte);
+            }
+            index.characters += 1;
+        }
+        index
+    }
+
+    /// Number of characters.
+    pub fn characters(&self) -> usize {
+        self.characters
+    }
+
+    /// Byte offset of a character; the length of the text for offsets past its end.
+    pub fn byte(&self, character: usize) -> usize {
+        let Some(from) = self.bytes.get(character / Self::STEP).copied() else {
+            return self.text.len();
+        };
+        let mut near = self.text[from..].char_indices();
+        let found = near.nth(character % Self::STEP);
+        found.map_or(self.text.len(), |(byte, _)| from + byte)
+    }
+
+    /// The characters `start..end`; empty when out of range.
+    ///
+    /// ```
+    /// use nerzoo::text::CharacterIndex;
+    ///
+    /// let index = CharacterIndex::new("in 北京 today");
+    /// assert_eq!(index.slice(3, 5), "北京");
+    /// assert_eq!(index.slice(3, 99), "");
+    /// ```
+    pub fn slice(&self, start: usize, end: usize) -> &'a str {
+        if start >= end || end > self.characters {
+            return "";
+        }
+        &self.text[self.byte(start)..self.byte(end)]
+    }
+}
+
 /// Reduces nested entities to a flat list: keeps the entities that no other entity contains.
 ///
 /// Of several types on the same span the alphabetically first is kept, and of two entities that overlap without
@@ -364,6 +424,31 @@ mod tests {
         assert_eq!(slice("abc", 2, 9), "");
         assert_eq!(slice("abc", 3, 3), "");
         assert_eq!(slice("abc", 2, 1), "");
+    }
+
+    #[test]
+    fn an_index_slices_like_the_function() {
+        let text = "aé北👩‍🔬 ".repeat(50);
+        let index = CharacterIndex::new(&text);
+        let count = text.chars().count();
+        assert_eq!(index.characters(), count);
+        for (start, end) in [
+            (0, 1),
+            (62, 66),
+            (63, 64),
+            (64, 128),
+            (0, count),
+            (5, 5),
+            (9, 3),
+            (2, count + 1),
+        ] {
+            assert_eq!(
+                index.slice(start, end),
+                slice(&text, start, end),
+                "{start}..{end}"
+            );
+        }
+        assert_eq!(CharacterIndex::new("").slice(0, 1), "");
     }
 
     #[test]

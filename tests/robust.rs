@@ -392,6 +392,43 @@ fn bad_lines_do_not_stop_the_others() {
 }
 
 #[test]
+fn documents_of_any_length_are_tagged() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = trained(folder.path(), &[]);
+    let long =
+        "Marta Keller visited Lindholm. 👩‍🔬 Dr. Ada B. Brandt left 北京\n\nand then ".repeat(200);
+    let flat = long.replace(['.', '\n'], " ");
+    let records = format!(
+        "{}\n\n{}\n",
+        serde_json::json!({"text": long}),
+        serde_json::json!({"text": flat})
+    );
+    let file = write(folder.path(), "long.jsonl", records.as_bytes());
+    let found = |more: &[&str]| {
+        let output = succeeds(&[&["predict", "--model", &out, &file][..], more].concat());
+        let lines: Vec<Value> = text(&output.stdout)
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_eq!(lines.len(), 2);
+        assert_eq!(lines[0]["text"], long);
+        assert_eq!(lines[1]["text"], flat);
+        lines.iter().for_each(check_offsets);
+        lines[0]["entities"].as_array().unwrap().len()
+    };
+    assert!(found(&[]) >= 200);
+    found(&["--whole"]);
+    found(&["--longest", "7"]);
+    found(&["--whole", "--longest", "7"]);
+    fails(
+        &["predict", "--model", &out, &file, "--longest", "0"],
+        &["--longest"],
+    );
+    let config = std::fs::read_to_string(Path::new(&out).join("config.json")).unwrap();
+    assert!(config.contains("\"segmentation\": \"han\""), "{config}");
+}
+
+#[test]
 fn corpora_are_checked_with_line_numbers() {
     let folder = tempfile::tempdir().unwrap();
     let bad = write(folder.path(), "bad.jsonl", b"{\"tokens\": [\"a\"], \"entities\": []}\n{\"tokens\": [\"a\"], \"entities\": [{\"start\": 0, \"end\": 4, \"type\": \"X\"}]}\n");

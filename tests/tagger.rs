@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
+use nerzoo::data::words::Segmentation;
 use nerzoo::encoder::tokenizer::WordTokenizer;
 use nerzoo::encoder::{EncoderConfig, LayerPooling, Pooling, ScratchConfig, WordStates};
 use nerzoo::error::Result;
@@ -153,6 +154,16 @@ fn a_panic_while_tagging_is_an_error() {
         .tag_text("Anna sings and sings and sings")
         .unwrap_err();
     assert!(causes(&problem).contains("out of memory"));
+}
+
+#[test]
+fn a_long_sentence_is_tagged_in_windows() {
+    let text = "Anna sings and ".repeat(3000);
+    assert!(tagger().tag_text(&text).is_err());
+    let tagger = tagger().with_documents(Segmentation::default(), Some(3));
+    assert_eq!(tagger.longest(), 3);
+    assert!(tagger.tag_text(&text).unwrap().is_empty());
+    assert!(tagger.tag_text("").unwrap().is_empty());
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod grid;
 mod heads;
 mod init;
 mod predict;
+mod predict_input;
 mod sweep;
 mod train;
 mod worker;

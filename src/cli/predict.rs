@@ -1,6 +1,6 @@
 //! `nerzoo predict`: texts in, JSON lines out, in order.
 
-use std::io::{BufRead, BufReader, BufWriter, IsTerminal, Write};
+use std::io::{BufReader, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -8,17 +8,17 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use anyhow::{Context, Result};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 
 use super::format::FormatArgs;
+use super::predict_input::{self, Input, Text};
 use super::{DeviceArgs, ModelArgs};
-use crate::data::{self, Format, words};
-use crate::model::tagger::Tagger;
+use crate::data::{self, Format, SentenceCutting};
+use crate::model::document::{DocumentSettings, TagQueue, Tagged, TextSentences};
+use crate::model::tagger::{TextMention, text_mentions};
 use crate::registry;
 use crate::text::{Mention, Sentence};
-
-/// Lines tagged together; enough to sort by length, few enough to stream.
-const CHUNK: usize = 512;
 
 /// Arguments of `predict`.
 #[derive(Debug, Args)]
@@ -26,8 +26,8 @@ pub struct Predict {
     /// A model folder, or the folder of an unfinished run (its best checkpoint).
     #[arg(long, short)]
     model: PathBuf,
-    /// Texts, one per line; `.jsonl` with `text` or `tokens`; or a file in another format, compressed or not. `-` is standard
-    /// input.
+    /// Texts, one per line, of any length; `.jsonl` with `text` or `tokens`; or a corpus file in any format, compressed or not.
+    /// `-` is standard input.
     #[arg(default_value = "-")]
     file: PathBuf,
     #[command(flatten)]
@@ -36,14 +36,28 @@ pub struct Predict {
     /// probabilities: of the mentions with a score of about 0.9, about 90 % are correct.
     #[arg(long, default_value_t = 0.0, value_name = "SCORE")]
     threshold: f32,
+    /// Take every text as one sentence, like `--sentences whole`. By default it is cut into sentences, and no mention crosses the end of one.
+    #[arg(long)]
+    whole: bool,
+    /// Tag sentences of up to N words as a whole; longer ones are cut into windows that overlap. By default it depends on
+    /// what the head computes for a sentence.
+    #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
+    longest: Option<usize>,
     #[command(flatten)]
     settings: ModelArgs,
     #[command(flatten)]
     device: DeviceArgs,
 }
 
-/// One line of input: a sentence, or why it could not be read.
-type Item = std::result::Result<Sentence, String>;
+/// What stands between the sentences of the input.
+enum Mark {
+    /// The end of a record.
+    End,
+    /// A record that could not be read, with its number and the reason.
+    Unreadable(usize, String),
+    /// No more input is there: what was written is to be passed on.
+    Pause,
+}
 
 impl Predict {
     /// Tags everything; fails when a line could not be read.
@@ -57,124 +71,49 @@ impl Predict {
                 self.threshold
             );
         }
-        let items = self.items(tagger.context())?;
+        let mut settings = tagger.document_settings();
+        settings.whole = self.is_whole();
+        settings.longest = self.longest.unwrap_or(settings.longest);
+        let inputs = self.inputs(settings)?;
         let bar = self.progress_bar();
-        let mut out = BufWriter::new(std::io::stdout().lock());
-        let (mut number, mut bad) = (0, 0);
-        while let Ok(first) = items.recv() {
-            let mut chunk = vec![first];
-            // Takes the lines that are there already, without waiting for a full chunk.
-            chunk.extend(items.try_iter().take(CHUNK - 1));
-            bad += self.tag_chunk(tagger.as_ref(), chunk, &mut number, &mut out)?;
-            out.flush()?;
-            bar.set_position(number as u64);
+        let mut output = Output::new(BufWriter::new(std::io::stdout().lock()), self.threshold);
+        let mut queue = TagQueue::new(|sentences: &[Sentence]| tagger.tag(sentences), settings);
+        let mut done = |tagged: Tagged<Mark>| output.add(tagged);
+        let mut next = inputs.recv().ok();
+        while let Some(input) = next {
+            let line = input.line;
+            queue_input(input, settings, &mut queue, &mut done)?;
+            bar.set_position(line as u64);
+            // What is there already is tagged together; nothing waits for input that has not arrived.
+            next = match inputs.try_recv() {
+                Ok(input) => Some(input),
+                Err(_) => {
+                    queue.mark(Mark::Pause, &mut done)?;
+                    queue.flush(&mut done)?;
+                    inputs.recv().ok()
+                }
+            };
         }
         bar.finish_and_clear();
+        let Output { records, bad, .. } = output;
         if bad > 0 {
-            eprintln!("{bad} of {number} lines could not be read; their output lines say why");
+            eprintln!("{bad} of {records} lines could not be read; their output lines say why");
             return Ok(ExitCode::FAILURE);
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    fn tag_chunk(
-        &self,
-        tagger: &dyn Tagger,
-        chunk: Vec<Item>,
-        number: &mut usize,
-        out: &mut impl Write,
-    ) -> Result<usize> {
-        let sentences: Vec<Sentence> = chunk
-            .iter()
-            .filter_map(|item| item.as_ref().ok().cloned())
-            .collect();
-        let mut found = tagger.tag(&sentences)?.into_iter();
-        let mut bad = 0;
-        for item in chunk {
-            *number += 1;
-            let line = match item {
-                Ok(sentence) => self.line(&sentence, &found.next().unwrap_or_default()),
-                Err(problem) => {
-                    bad += 1;
-                    json!({"line": *number, "error": problem})
-                }
-            };
-            writeln!(out, "{line}")?;
-        }
-        Ok(bad)
+    /// The input as a stream. Texts and JSON lines are read as they arrive; other formats are read as a whole.
+    fn inputs(&self, settings: DocumentSettings) -> Result<Receiver<Input>> {
+        let Some(format) = self.line_format() else {
+            return self.whole_file(settings);
+        };
+        let reader = data::open_stream(&self.file)?;
+        Ok(predict_input::stream(reader, format != Format::PlainText))
     }
 
-    fn line(&self, sentence: &Sentence, mentions: &[Mention]) -> Value {
-        let entities: Vec<Value> = mentions
-            .iter()
-            .filter(|mention| mention.score >= self.threshold)
-            .map(|mention| {
-                let span = mention.entity.span;
-                let (start, end) = sentence.characters(span);
-                json!({
-                    "start": start,
-                    "end": end,
-                    "label": mention.entity.label,
-                    "score": (mention.score as f64 * 1e6).round() / 1e6,
-                    "text": sentence.surface(span),
-                })
-            })
-            .collect();
-        json!({"text": sentence.text, "entities": entities})
-    }
-
-    /// The input as a stream. Texts and JSON lines are read as they arrive; other formats are read as a whole, and only
-    /// those give a sentence the `context` sentences around it.
-    fn items(&self, context: usize) -> Result<Receiver<Item>> {
-        let is_json = match self.line_format()? {
-            Some(format) => format != Format::PlainText,
-            None => return self.whole_file(context),
-        };
-        let parse: fn(&str) -> Item = if is_json {
-            parse_json
-        } else {
-            |line| Ok(words::sentence(line, Default::default()))
-        };
-        let input = data::open_stream(&self.file)?;
-        let (sender, receiver) = sync_channel(2 * CHUNK);
-        std::thread::spawn(move || {
-            let mut reader = BufReader::new(input);
-            let mut line = Vec::new();
-            let mut is_first = true;
-            loop {
-                line.clear();
-                let item = match reader.read_until(b'\n', &mut line) {
-                    Ok(0) => return,
-                    Ok(_) => match std::str::from_utf8(&line) {
-                        Ok(text) => {
-                            let text = text.trim_end_matches(['\n', '\r']);
-                            // A byte-order mark is not part of the first text.
-                            let text = if is_first {
-                                text.trim_start_matches('\u{feff}')
-                            } else {
-                                text
-                            };
-                            is_first = false;
-                            if is_json && text.trim().is_empty() {
-                                continue;
-                            }
-                            parse(text)
-                        }
-                        Err(problem) => {
-                            Err(format!("not UTF-8 after byte {}", problem.valid_up_to()))
-                        }
-                    },
-                    Err(problem) => {
-                        let _ = sender.send(Err(format!("cannot be read: {problem}")));
-                        return;
-                    }
-                };
-                if sender.send(item).is_err() {
-                    return;
-                }
-            }
-        });
-        Ok(receiver)
+    fn is_whole(&self) -> bool {
+        self.whole || self.format.options().sentences == Some(SentenceCutting::Whole)
     }
 
     fn is_stdin(&self) -> bool {
@@ -182,7 +121,7 @@ impl Predict {
     }
 
     /// The format, if it has one text per line; `None` for files that must be read as a whole.
-    fn line_format(&self) -> Result<Option<Format>> {
+    fn line_format(&self) -> Option<Format> {
         let ending = data::file_extension(&self.file);
         let format = match (self.format.format, ending.as_deref()) {
             (Some(format), _) => format,
@@ -192,19 +131,35 @@ impl Predict {
             (None, _) if data::is_stream(&self.file) => Format::PlainText,
             (None, _) => data::detect_format(&self.file).unwrap_or(Format::PlainText),
         };
-        Ok(match format {
-            Format::PlainText | Format::TextJsonl | Format::TokensJsonl => Some(format),
-            _ => None,
-        })
+        let has_lines = matches!(
+            format,
+            Format::PlainText | Format::TextJsonl | Format::TokensJsonl
+        );
+        has_lines.then_some(format)
     }
 
-    fn whole_file(&self, context: usize) -> Result<Receiver<Item>> {
-        let options = self.format.options();
+    /// The records of a corpus file: sentences, or documents of several.
+    fn whole_file(&self, settings: DocumentSettings) -> Result<Receiver<Input>> {
+        let mut options = self.format.options();
+        options.segmentation = options.segmentation.or(Some(settings.segmentation));
+        if self.is_whole() {
+            options.sentences = Some(SentenceCutting::Whole);
+        }
         let mut sentences = data::read(&self.file, &options).context("reading the input")?;
-        data::link_context(&mut sentences, context);
-        let (sender, receiver) = sync_channel(sentences.len().max(1));
+        data::link_context(&mut sentences, settings.context);
+        let mut records: Vec<Vec<Sentence>> = Vec::new();
         for sentence in sentences {
-            sender.send(Ok(sentence))?;
+            match records.last_mut() {
+                // Sentences that were cut from the same text.
+                Some(record) if sentence.offset > 0 && record[0].document == sentence.document => {
+                    record.push(sentence)
+                }
+                _ => records.push(vec![sentence]),
+            }
+        }
+        let (sender, receiver) = sync_channel(records.len().max(1));
+        for (index, record) in records.into_iter().enumerate() {
+            sender.send(Input::new(index + 1, Ok(Text::Sentences(record))))?;
         }
         Ok(receiver)
     }
@@ -215,29 +170,157 @@ impl Predict {
             return ProgressBar::hidden();
         }
         let file = std::fs::File::open(&self.file).map(BufReader::new);
-        let lines = file.map_or(0, |reader| reader.split(b'\n').count());
+        let lines = file.map_or(0, predict_input::count_lines);
         let style =
             ProgressStyle::with_template("{bar:40} {pos}/{len} texts  {per_sec}  {eta} left")
                 .unwrap_or_else(|_| ProgressStyle::default_bar());
-        ProgressBar::new(lines as u64).with_style(style)
+        ProgressBar::new(lines).with_style(style)
     }
 }
 
-/// `{"text": ...}`, or `{"tokens": [...]}`.
-fn parse_json(line: &str) -> Item {
-    let value: Value =
-        serde_json::from_str(line).map_err(|problem| format!("not JSON: {problem}"))?;
-    let text = value["text"].as_str();
-    let Some(tokens) = value["tokens"].as_array() else {
-        let text = text.ok_or("needs a `text` (a string) or `tokens` (a list of strings)")?;
-        return Ok(words::sentence(text, Default::default()));
-    };
-    let tokens: Option<Vec<&str>> = tokens.iter().map(Value::as_str).collect();
-    let tokens = tokens.ok_or("`tokens` has an element that is not a string")?;
-    // Given both, the words are the tokens, and the offsets count in the text.
+/// Puts the sentences of an input record and its end into the queue.
+fn queue_input<F>(
+    input: Input,
+    settings: DocumentSettings,
+    queue: &mut TagQueue<F, Mark>,
+    done: &mut impl FnMut(Tagged<Mark>) -> Result<()>,
+) -> Result<()>
+where
+    F: FnMut(&[Sentence]) -> crate::error::Result<Vec<Vec<Mention>>>,
+{
+    let Input { line, text, .. } = input;
     match text {
-        Some(text) => words::align(text, &tokens)
-            .ok_or("the `tokens` do not stand in the `text` in this order".into()),
-        None => Ok(Sentence::from_words(tokens)),
+        Ok(Text::Plain(text)) => {
+            for sentence in TextSentences::new(&text, settings) {
+                queue.push(sentence, done)?;
+            }
+        }
+        Ok(Text::Sentences(sentences)) => {
+            for sentence in sentences {
+                queue.push(sentence, done)?;
+            }
+        }
+        Err(problem) => return queue.mark(Mark::Unreadable(line, problem), done),
+    }
+    queue.mark(Mark::End, done)
+}
+
+/// Collects the sentences of a record and writes it at its end.
+struct Output<W: Write> {
+    out: W,
+    threshold: f32,
+    /// Number of records, and of those that could not be read.
+    records: usize,
+    bad: usize,
+    /// The record so far.
+    text: String,
+    mentions: Vec<TextMention>,
+}
+
+impl<W: Write> Output<W> {
+    fn new(out: W, threshold: f32) -> Self {
+        Self {
+            out,
+            threshold,
+            records: 0,
+            bad: 0,
+            text: String::new(),
+            mentions: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, tagged: Tagged<Mark>) -> Result<()> {
+        match tagged {
+            Tagged::Sentence(sentence, mut mentions) => {
+                mentions.retain(|mention| mention.score >= self.threshold);
+                self.mentions.extend(text_mentions(&sentence, mentions));
+                self.text += &sentence.text;
+                self.text += &sentence.trailing;
+            }
+            Tagged::Mark(Mark::Pause) => self.out.flush()?,
+            Tagged::Mark(Mark::End) => {
+                self.records += 1;
+                let text = std::mem::take(&mut self.text);
+                let mentions = std::mem::take(&mut self.mentions);
+                write_record(&mut self.out, &text, &mentions)?;
+            }
+            Tagged::Mark(Mark::Unreadable(line, problem)) => {
+                self.records += 1;
+                self.bad += 1;
+                writeln!(self.out, "{}", json!({"line": line, "error": problem}))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes a record as a JSON line.
+fn write_record(out: &mut impl Write, text: &str, mentions: &[TextMention]) -> Result<()> {
+    #[derive(Serialize)]
+    struct Entity<'a> {
+        start: usize,
+        end: usize,
+        label: &'a str,
+        score: f64,
+        text: &'a str,
+    }
+    #[derive(Serialize)]
+    struct Record<'a> {
+        text: &'a str,
+        entities: Vec<Entity<'a>>,
+    }
+    fn entity(mention: &TextMention) -> Entity<'_> {
+        Entity {
+            start: mention.start,
+            end: mention.end,
+            label: &mention.label,
+            score: (f64::from(mention.score) * 1e6).round() / 1e6,
+            text: &mention.text,
+        }
+    }
+    let entities = mentions.iter().map(entity).collect();
+    serde_json::to_writer(&mut *out, &Record { text, entities })?;
+    writeln!(out)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::words;
+    use crate::text::Entity;
+
+    #[test]
+    fn records_are_written_in_order_with_offsets_in_the_text() {
+        let mut written = Vec::new();
+        let mut output = Output::new(&mut written, 0.5);
+        let mut sentence = words::sentence("in 北京.", Default::default());
+        sentence.trailing = "\n".to_string();
+        let mention = |start, end, score| Mention {
+            entity: Entity::new(start, end, "LOC"),
+            score,
+        };
+        output
+            .add(Tagged::Sentence(
+                sentence.clone(),
+                vec![mention(1, 3, 0.75), mention(0, 1, 0.25)],
+            ))
+            .unwrap();
+        sentence.offset = 7;
+        output
+            .add(Tagged::Sentence(sentence, vec![mention(1, 3, 1.0)]))
+            .unwrap();
+        output.add(Tagged::Mark(Mark::End)).unwrap();
+        output
+            .add(Tagged::Mark(Mark::Unreadable(3, "bad".into())))
+            .unwrap();
+        assert_eq!((output.records, output.bad), (2, 1));
+        assert_eq!(
+            String::from_utf8(written).unwrap(),
+            "{\"text\":\"in 北京.\\nin 北京.\\n\",\"entities\":[\
+             {\"start\":3,\"end\":5,\"label\":\"LOC\",\"score\":0.75,\"text\":\"北京\"},\
+             {\"start\":10,\"end\":12,\"label\":\"LOC\",\"score\":1.0,\"text\":\"北京\"}]}\n\
+             {\"line\":3,\"error\":\"bad\"}\n"
+        );
     }
 }

@@ -86,7 +86,7 @@ impl Train {
             println!("the paper reports F1 {f1:.2}");
         }
         if let Some(text) = sample {
-            let sentence = words::sentence(&text, Default::default());
+            let sentence = words::sentence(&text, finished.tagger.segmentation());
             let mentions = finished.tagger.tag(std::slice::from_ref(&sentence))?;
             println!("\n{}", bracketed(&sentence, &mentions[0]));
         }

@@ -1,15 +1,16 @@
 //! BRAT standoff: a text file, and an annotation file of the same name with character offsets.
 //!
-//! A text file is a document, and each of its lines that is not blank is a sentence. Only text-bound annotations (`T`) are
-//! read.
+//! A text file is a document, which is cut into sentences. Only text-bound annotations (`T`) are read; those of several parts
+//! are discontinuous entities, unless only white space is between the parts.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use super::ReadOptions;
+use super::annotated_text::{self, AnnotatedText, TextEntity};
 use super::source::{Collector, Source};
-use super::{ReadOptions, words};
 use crate::error::{Error, Result};
-use crate::text::{Entity, Misaligned, Sentence, slice};
+use crate::text::CharacterIndex;
 
 /// Reads a pair of files, named by either of them, or a folder of pairs.
 pub(super) fn read(path: &Path, options: &ReadOptions, corpus: &mut Collector) -> Result<()> {
@@ -64,35 +65,36 @@ fn read_pair(path: &Path, options: &ReadOptions, corpus: &mut Collector) -> Resu
             return Ok(());
         }
     };
-    let mut document = Document::new(text, &corpus.stem(), options);
+    let index = CharacterIndex::new(text);
+    let mut document = AnnotatedText {
+        text,
+        document: Some(corpus.stem()),
+        line: 1,
+        entities: Vec::new(),
+        is_document: true,
+    };
     corpus.set_file(&annotation_path);
+    let first_problem = corpus.problems.len();
     for line in annotations.lines() {
         match line.text {
             Err(column) => corpus.bad_encoding(line.number, column),
-            Ok(text) if text.starts_with('T') => match text_bound(text) {
-                Ok(None) => corpus.warn(
-                    line.number,
-                    "discontinuous entity; skipped, because no model here finds such entities",
-                ),
-                Ok(Some(bound)) => document.add(bound, line.number, corpus),
+            Ok(text) if text.starts_with('T') => match text_bound(text, line.number) {
+                Ok((entity, surface)) => {
+                    if has_surface(&entity, surface, &index, corpus) {
+                        document.entities.push(entity);
+                    }
+                }
                 Err(error) => corpus.error(line.number, error.to_string()),
             },
             Ok(_) => {}
         }
     }
+    let first = corpus.sentences.len();
+    annotated_text::push(document, options, corpus);
+    corpus.problems[first_problem..].sort_by(|one, other| one.location.cmp(&other.location));
     corpus.set_file(&text_path);
-    for line in document.lines {
-        corpus.push(line.number, line.sentence);
-    }
+    set_lines(text, first, corpus);
     Ok(())
-}
-
-/// A text-bound annotation such as `T1<tab>PER 0 5<tab>Maria`.
-struct TextBound<'a> {
-    start: usize,
-    end: usize,
-    label: &'a str,
-    surface: &'a str,
 }
 
 /// A line that is not a text-bound annotation.
@@ -100,129 +102,87 @@ struct TextBound<'a> {
 #[error("expected `T1<tab>TYPE start end<tab>text`; correct the line or delete it")]
 struct InvalidAnnotation;
 
-/// Parses a text-bound annotation; `None` for a discontinuous entity.
-fn text_bound(line: &str) -> Result<Option<TextBound<'_>>, InvalidAnnotation> {
+/// Parses a text-bound annotation such as `T1<tab>PER 0 5<tab>Maria`, or `T2<tab>PER 0 5;9 12<tab>Maria Ruiz` of several
+/// parts. Also returns its text as it is written there.
+fn text_bound(line: &str, number: usize) -> Result<(TextEntity, &str), InvalidAnnotation> {
     let mut columns = line.splitn(3, '\t');
     let (Some(_), Some(middle), Some(surface)) = (columns.next(), columns.next(), columns.next())
     else {
         return Err(InvalidAnnotation);
     };
     let (label, offsets) = middle.trim().split_once(' ').ok_or(InvalidAnnotation)?;
-    if offsets.contains(';') {
-        return Ok(None);
-    }
-    let mut numbers = offsets.split_ascii_whitespace().map(str::parse::<usize>);
-    match (numbers.next(), numbers.next(), numbers.next()) {
-        (Some(Ok(start)), Some(Ok(end)), None) if !label.is_empty() => Ok(Some(TextBound {
-            start,
-            end,
-            label,
-            surface,
-        })),
-        _ => Err(InvalidAnnotation),
-    }
+    let part = |part: &str| {
+        let mut numbers = part.split_ascii_whitespace().map(str::parse::<usize>);
+        match (numbers.next(), numbers.next(), numbers.next()) {
+            (Some(Ok(start)), Some(Ok(end)), None) => Ok((start, end)),
+            _ => Err(InvalidAnnotation),
+        }
+    };
+    let parts = offsets
+        .split(';')
+        .map(part)
+        .collect::<Result<Vec<_>, _>>()?;
+    let entity = TextEntity {
+        parts,
+        label: label.to_string(),
+        line: number,
+    };
+    Ok((entity, surface))
 }
 
-/// A line of the text file.
-struct TextLine {
-    number: usize,
-    /// Offset of its first character in the file.
-    start: usize,
-    /// One past the offset of its last character, without the line ending.
-    end: usize,
-    sentence: Sentence,
-}
-
-/// A text file with the entities read so far.
-struct Document<'a> {
-    text: &'a str,
-    /// Byte offset of every character, and the length in bytes.
-    bytes: Vec<usize>,
-    lines: Vec<TextLine>,
-    /// Start, end and type of the entities so far.
-    seen: HashSet<(usize, usize, String)>,
-}
-
-impl<'a> Document<'a> {
-    fn new(text: &'a str, name: &str, options: &ReadOptions) -> Self {
-        let mut lines = Vec::new();
-        let mut start = 0;
-        for (index, line) in text.split('\n').enumerate() {
-            let length = line.chars().count();
-            let kept = line.strip_suffix('\r').unwrap_or(line);
-            if !kept.trim().is_empty() {
-                let mut sentence = words::sentence(kept, options.segmentation.unwrap_or_default());
-                sentence.document = Some(name.to_string());
-                lines.push(TextLine {
-                    number: index + 1,
-                    start,
-                    end: start + kept.chars().count(),
-                    sentence,
-                });
-            }
-            start += length + 1;
-        }
-        let bytes = text.char_indices().map(|(byte, _)| byte);
-        Self {
-            text,
-            bytes: bytes.chain([text.len()]).collect(),
-            lines,
-            seen: HashSet::new(),
-        }
+/// Whether the text of an entity is what the annotation says, up to white space: BRAT writes line breaks as spaces, and puts
+/// a space between parts. A difference is reported. Offsets out of range are reported later.
+fn has_surface(
+    entity: &TextEntity,
+    surface: &str,
+    index: &CharacterIndex<'_>,
+    corpus: &mut Collector,
+) -> bool {
+    let is_within = |(start, end): &(usize, usize)| start < end && *end <= index.characters();
+    if !entity.parts.iter().all(is_within) {
+        return true;
     }
+    let actual: Vec<&str> = entity
+        .parts
+        .iter()
+        .map(|(start, end)| index.slice(*start, *end))
+        .collect();
+    let actual = actual.join(" ");
+    if actual.split_whitespace().eq(surface.split_whitespace()) {
+        return true;
+    }
+    let parts: Vec<String> = entity
+        .parts
+        .iter()
+        .map(|(start, end)| format!("{start}..{end}"))
+        .collect();
+    corpus.error(entity.line, format!(
+        "{} {} is `{actual}` in the text but `{surface}` here; offsets count characters, correct them",
+        entity.label,
+        parts.join(";")
+    ));
+    false
+}
 
-    /// Adds an entity to its sentence, or reports why it is invalid.
-    fn add(&mut self, bound: TextBound<'_>, line_number: usize, corpus: &mut Collector) {
-        let TextBound {
-            start,
-            end,
-            label,
-            surface,
-        } = bound;
-        if start >= end || end >= self.bytes.len() {
-            let message = format!(
-                "{label} {start}..{end} is not within the text of {} characters; correct the offsets",
-                self.bytes.len() - 1
-            );
-            return corpus.error(line_number, message);
-        }
-        let actual = &self.text[self.bytes[start]..self.bytes[end]];
-        let at = self.lines.partition_point(|line| line.start <= start);
-        let line = at.checked_sub(1).map(|at| &mut self.lines[at]);
-        let Some(line) = line.filter(|line| end <= line.end) else {
-            return corpus.error(line_number, format!(
-                "{label} {start}..{end} crosses the end of a line, and every line is a sentence; join the lines of the text"
-            ));
-        };
-        if actual != surface {
-            return corpus.error(line_number, format!(
-                "{label} {start}..{end} is `{actual}` in the text but `{surface}` here; offsets count characters, correct them"
-            ));
-        }
-        if !self.seen.insert((start, end, label.to_string())) {
-            return corpus.warn(
-                line_number,
-                format!("{label} {start}..{end} is also on a line above; counted once, delete one"),
-            );
-        }
-        let (start, end) = (start - line.start, end - line.start);
-        match line.sentence.span_of(start, end) {
-            Some(span) => line
-                .sentence
-                .entities
-                .push(Entity::new(span.start, span.end, label)),
-            None => {
-                corpus.warn(line_number, format!(
-                    "{label} `{}` does not start and end at word boundaries, so no model can find it; correct the offsets if they are wrong",
-                    slice(&line.sentence.text, start, end)
-                ));
-                line.sentence.misaligned.push(Misaligned {
-                    start,
-                    end,
-                    label: label.to_string(),
-                });
-            }
-        }
+/// Sets the line numbers of the sentences from the `first` on, all of this text.
+fn set_lines(text: &str, first: usize, corpus: &mut Collector) {
+    let mut characters = text.chars();
+    let (mut line, mut at) = (1, 0);
+    for (sentence, number) in corpus.sentences[first..]
+        .iter()
+        .zip(&mut corpus.lines[first..])
+    {
+        // The first sentence may have blank lines before it.
+        let blank = sentence
+            .text
+            .chars()
+            .take_while(|one| one.is_whitespace())
+            .count();
+        let start = sentence.offset + blank;
+        let before = characters.by_ref().take(start.saturating_sub(at));
+        line += before.filter(|character| *character == '\n').count();
+        at = at.max(start);
+        *number = line;
     }
 }
 
@@ -230,6 +190,7 @@ impl<'a> Document<'a> {
 mod tests {
     use super::*;
     use crate::data::{Severity, read, scan};
+    use crate::text::Entity;
 
     fn pair(folder: &Path, name: &str, text: &str, annotations: &str) {
         std::fs::write(folder.join(format!("{name}.txt")), text).unwrap();
@@ -268,25 +229,56 @@ mod tests {
         std::fs::write(folder.path().join("b.ann"), "").unwrap();
         std::fs::write(folder.path().join("c.txt"), "x").unwrap();
         let (sentences, problems) = scan(folder.path(), &ReadOptions::default()).unwrap();
-        assert_eq!(sentences.len(), 2);
-        assert_eq!(sentences[0].entities.len(), 1);
-        let found: Vec<(usize, Severity)> = problems
-            .iter()
+        assert_eq!(sentences.len(), 1);
+        assert_eq!(
+            sentences[0].entities,
+            [Entity::new(1, 3, "A"), Entity::new(0, 1, "A")]
+        );
+        assert_eq!(sentences[0].discontinuous[0].parts, [(0, 2), (4, 6)]);
+        let found: Vec<(usize, Severity)> = (problems.iter())
             .map(|p| (p.location.line, p.severity))
             .collect();
         let (warning, error) = (Severity::Warning, Severity::Error);
-        assert_eq!(
-            found,
-            [
-                (1, error),
-                (2, warning),
-                (3, error),
-                (4, error),
-                (5, error),
-                (7, warning),
-                (0, error),
-                (0, warning)
-            ]
+        for expected in [
+            (3, error),
+            (4, error),
+            (5, error),
+            (7, warning),
+            (0, error),
+            (0, warning),
+        ] {
+            assert!(found.contains(&expected), "{expected:?} in {found:?}");
+        }
+    }
+
+    #[test]
+    fn an_entity_may_cross_a_line_and_sentences_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "He moved to New\nYork. Then to Bonn.\n\nThe end\n";
+        pair(
+            folder.path(),
+            "a",
+            text,
+            "T1\tLOC 12 15;16 20\tNew York\nT2\tLOC 12 20\tNew York\nT3\tLOC 30 34\tBonn\n",
         );
+        let options = ReadOptions::of(crate::data::Format::Brat);
+        let (_, corpus) = crate::data::collect(folder.path(), &options, false).unwrap();
+        let texts: Vec<&str> = corpus
+            .sentences
+            .iter()
+            .map(|one| one.text.as_str())
+            .collect();
+        assert_eq!(
+            texts,
+            ["He moved to New\nYork.", "Then to Bonn.", "The end"]
+        );
+        assert_eq!(corpus.lines, [1, 2, 4]);
+        assert_eq!(corpus.sentences[0].entities, [Entity::new(3, 5, "LOC")]);
+        assert_eq!(
+            corpus.sentences[1].surface(corpus.sentences[1].entities[0].span),
+            "Bonn"
+        );
+        assert_eq!(corpus.sentences[2].trailing, "\n");
+        assert_eq!(corpus.problems.len(), 1, "the same entity twice");
     }
 }

@@ -177,7 +177,6 @@ impl<'a> Reader<'a, '_> {
                 self.notes.add(Note::Widened, line);
             }
             let [(start, end)] = spans[..] else {
-                self.notes.add(Note::Discontinuous, line);
                 let parts = (spans.iter())
                     .map(|(start, end)| {
                         (sentence.words[*start].start, sentence.words[*end - 1].end)

@@ -17,7 +17,6 @@ pub(super) enum Note {
     NoType,
     NoWords,
     Widened,
-    Discontinuous,
     OtherText,
 }
 
@@ -38,9 +37,6 @@ impl Note {
             }
             Note::Widened => format!(
                 "{count} entities begin or end inside a multiword token; extended to the whole token, the first is here"
-            ),
-            Note::Discontinuous => format!(
-                "{count} entities are discontinuous; they are kept and count as missed, because no model here finds them"
             ),
             Note::OtherText => format!(
                 "`# text` of {count} sentences does not consist of their words; their text is built from the words, the first \

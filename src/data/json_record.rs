@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
+use super::annotated_text::{self, has_lines};
 use super::json::RecordKind;
 use super::json_entity::{
     IndexEntity, RawEntity, check_entity, parse_entity, parse_index_entity, type_name,
@@ -52,7 +53,11 @@ pub(super) fn read(
         RecordKind::Index => record.index_entities(&mut sentence),
         RecordKind::Text => record.character_entities(ENTITIES.as_slice(), &mut sentence),
     }
-    if record.valid {
+    if record.valid && kind == RecordKind::Text {
+        // One record is one sentence, unless it has several lines.
+        let is_document = has_lines(&sentence.text);
+        annotated_text::push_sentence(sentence, at.0, is_document, options, corpus);
+    } else if record.valid {
         corpus.push(at.0, sentence);
     }
 }

@@ -3,6 +3,7 @@
 //! Every reader produces [`Sentence`]s, and every [`Problem`] names its location and a remedy. [`read`] stops at the first
 //! error; [`scan`] collects all problems and returns the valid records.
 
+mod abbreviations;
 mod annotated_text;
 pub mod bio;
 mod bioc;
@@ -17,6 +18,7 @@ mod conllu_annotation;
 mod conllu_brackets;
 mod conllu_mentions;
 mod conllu_words;
+mod crossing_entities;
 mod csv;
 mod csv_cells;
 mod csv_columns;
@@ -41,6 +43,9 @@ mod prodigy;
 mod pubtator;
 mod pubtator_offsets;
 mod python_literal;
+pub mod segmentation_choice;
+pub mod sentence_bounds;
+mod sentence_marks;
 mod skip_bad;
 mod source;
 mod spacy;
@@ -193,6 +198,7 @@ fn collect(path: &Path, options: &ReadOptions, mending: bool) -> Result<(Format,
         }
     }
     corpus.report_discontinuous();
+    crossing_entities::report_crossing(&mut corpus);
     // The files of a BRAT folder are in order already.
     if source.is_some() {
         corpus.problems.sort_by(|a, b| a.location.cmp(&b.location));

@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use super::compressed::{Decompressed, Limit, MAX_BYTES};
+use super::crossing_entities::CrossingEntities;
 use super::{Problem, Severity, encoding};
 use crate::error::{Error, Location, Result};
 use crate::text::Sentence;
@@ -198,6 +199,10 @@ pub(super) struct Collector {
     pub mending: bool,
     /// For files in which a record has several lines: the lines at which records start.
     pub records: Option<Vec<usize>>,
+    /// Entities that cross the end of a sentence, for one warning about all of them.
+    pub crossing: CrossingEntities,
+    /// Number of documents that were given a name.
+    unnamed: usize,
 }
 
 impl Collector {
@@ -211,6 +216,8 @@ impl Collector {
             problems: Vec::new(),
             mending: false,
             records: None,
+            crossing: CrossingEntities::default(),
+            unnamed: 0,
         }
     }
 
@@ -225,6 +232,17 @@ impl Collector {
             .file_stem()
             .map(|stem| stem.to_string_lossy().into_owned())
             .unwrap_or_default()
+    }
+
+    /// A line of the file, for a message.
+    pub fn line_location(&self, line: usize) -> Location {
+        Location::line(&self.file, line)
+    }
+
+    /// A name for a document without one: the file's name and a number.
+    pub fn next_document(&mut self) -> String {
+        self.unnamed += 1;
+        format!("{}-{}", self.stem(), self.unnamed)
     }
 
     /// Adds a sentence that starts at a line.
@@ -305,6 +323,15 @@ impl Collector {
     /// Adds a warning about a line.
     pub fn warn(&mut self, line: usize, message: impl Into<String>) {
         self.report(Severity::Warning, (line, 0), message);
+    }
+
+    /// Adds a warning about a location.
+    pub fn warn_at(&mut self, location: Location, message: impl Into<String>) {
+        self.problems.push(Problem {
+            location,
+            message: message.into(),
+            severity: Severity::Warning,
+        });
     }
 
     /// Adds an error about bytes that are not valid UTF-8.

@@ -14,8 +14,11 @@ use super::encoded_sentence::{EncodedSentence, WordPieces};
 use crate::error::{Error, Result};
 use crate::text::Sentence;
 
-/// Number of cached words at which the cache is emptied.
-const CACHE_LIMIT: usize = 1 << 20;
+/// Size in bytes, estimated, at which the cache is emptied.
+const CACHE_LIMIT: usize = 1 << 25;
+
+/// Number of characters of a word that are read. A word of more is not language; its pieces would fill more than a window.
+const LONGEST_WORD: usize = 1 << 13;
 
 /// Special pieces of BERT's vocabularies; a trained vocabulary starts with them.
 const SPECIAL_PIECES: [&str; 5] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
@@ -29,7 +32,23 @@ pub struct WordTokenizer {
     unknown_id: u32,
     /// Whether a word needs a space before it: byte-level tokenizers mark the start of a word by one.
     space_before: bool,
-    cache: Mutex<HashMap<String, WordPieces>>,
+    cache: Mutex<PieceCache>,
+}
+
+/// The pieces of words.
+#[derive(Default)]
+struct PieceCache {
+    words: HashMap<String, WordPieces>,
+    /// Estimated size.
+    bytes: usize,
+}
+
+impl PieceCache {
+    fn insert(&mut self, word: String, pieces: WordPieces) {
+        // The two allocations and the entry of the map have about this size besides their contents.
+        self.bytes += word.len() + 4 * pieces.len() + 96;
+        self.words.insert(word, pieces);
+    }
 }
 
 impl WordTokenizer {
@@ -185,21 +204,16 @@ impl WordTokenizer {
         self.fill_cache(&mut cache, sentences, has_context);
         let encoded = sentences
             .iter()
-            .map(|sentence| encode_sentence(&cache, sentence, has_context))
+            .map(|sentence| encode_sentence(&cache.words, sentence, has_context))
             .collect();
-        if cache.len() > CACHE_LIMIT {
-            cache.clear();
+        if cache.bytes > CACHE_LIMIT {
+            *cache = PieceCache::default();
         }
         encoded
     }
 
     /// Tokenizes the words that are not in the cache.
-    fn fill_cache(
-        &self,
-        cache: &mut HashMap<String, WordPieces>,
-        sentences: &[Sentence],
-        has_context: bool,
-    ) {
+    fn fill_cache(&self, cache: &mut PieceCache, sentences: &[Sentence], has_context: bool) {
         let context = sentences
             .iter()
             .filter(|_| has_context)
@@ -209,18 +223,24 @@ impl WordTokenizer {
             .flat_map(|sentence| &sentence.words)
             .map(|word| word.text.as_str())
             .chain(context.map(String::as_str))
-            .filter(|word| !cache.contains_key(*word))
+            .filter(|word| !cache.words.contains_key(*word))
             .collect();
         let unseen: Vec<&str> = unseen.into_iter().collect();
         let tokenized: Vec<(String, WordPieces)> = unseen
             .par_iter()
             .map(|word| (word.to_string(), self.split(word).into()))
             .collect();
-        cache.extend(tokenized);
+        for (word, pieces) in tokenized {
+            cache.insert(word, pieces);
+        }
     }
 
     /// Piece ids of a word. A word of which the tokenizer's normaliser leaves nothing is one unknown piece.
     fn split(&self, word: &str) -> Vec<u32> {
+        let word = word
+            .char_indices()
+            .nth(LONGEST_WORD)
+            .map_or(word, |(end, _)| &word[..end]);
         let encoding = if self.space_before {
             self.tokenizer.encode_fast(format!(" {word}"), false)
         } else {
@@ -335,6 +355,17 @@ mod tests {
         assert!(encoded[1].counts().iter().all(|count| *count > 0));
         let start = encoded[1].starts[3];
         assert_eq!(encoded[1].ids[start], tokenizer.unknown_id);
+    }
+
+    #[test]
+    fn the_cache_is_bounded() {
+        let tokenizer = WordTokenizer::train(&corpus(), 80, true).unwrap();
+        let long = Sentence::from_words(["x".repeat(CACHE_LIMIT), "the".to_string()]);
+        let first = tokenizer.encode(std::slice::from_ref(&long));
+        assert!(tokenizer.cache.lock().unwrap().words.is_empty());
+        assert_eq!(tokenizer.encode(&[long]), first);
+        tokenizer.encode(&corpus());
+        assert!(!tokenizer.cache.lock().unwrap().words.is_empty());
     }
 
     #[test]

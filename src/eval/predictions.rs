@@ -1,7 +1,7 @@
 //! Reads and writes files of predictions: those of `nerzoo predict`, or of another tool in one of the formats below.
 //!
-//! The file has one JSON object per line and one line per gold sentence, in the order of the gold file. Blank lines
-//! are skipped.
+//! The file has one JSON object per line and one line per gold sentence, in the order of the gold file; a document that was
+//! cut into sentences may have one line as a whole. Blank lines are skipped.
 //!
 //! * `{"text": ..., "entities": [{"start", "end", "label", "score"}]}`: offsets count characters. The text must equal
 //!   the gold sentence's. White space at both ends of a span is removed; a span that then does not start and end on
@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Location, Result};
 use crate::files::write_atomic;
-use crate::text::{Entity, Mention, Sentence, Span, slice};
+use crate::text::{Entity, Mention, Sentence, Span, Word, slice};
 
 /// Error messages quote at most this many characters of a text.
 const QUOTED_CHARACTERS: usize = 60;
@@ -37,21 +37,31 @@ pub fn read(path: &Path, gold: &[Sentence]) -> Result<Vec<Vec<Mention>>> {
         if line.trim().is_empty() {
             continue;
         }
-        let Some(sentence) = gold.get(predictions.len()) else {
+        let rest = &gold[predictions.len()..];
+        let Some(first) = rest.first() else {
             return Err(at(format!(
                 "more predictions than the {} gold sentences; predict the gold file again",
                 gold.len()
             )));
         };
+        let sentences = &rest[..document_length(rest, line)];
+        let whole = (sentences.len() > 1).then(|| joined(sentences));
+        let sentence = whole.as_ref().unwrap_or(first);
         let record = PredictionRecord::parse(line, sentence, predictions.len() + 1).map_err(at)?;
-        let mut mentions = Vec::new();
+        let ends: Vec<usize> = (sentences.iter())
+            .scan(0, |end, sentence| {
+                *end += sentence.len();
+                Some(*end)
+            })
+            .collect();
+        let mut mentions = vec![Vec::new(); sentences.len()];
         for mention in record.mentions().map_err(at)? {
-            match mention {
-                Ok(mention) => mentions.push(mention),
+            match mention.and_then(|mention| in_sentence(mention, &ends)) {
+                Ok((number, mention)) => mentions[number].push(mention),
                 Err(MisalignedSpan(problem)) => misaligned.push((index + 1, problem)),
             }
         }
-        predictions.push(mentions);
+        predictions.extend(mentions);
     }
     if predictions.len() < gold.len() {
         let problem = format!(
@@ -68,6 +78,74 @@ pub fn read(path: &Path, gold: &[Sentence]) -> Result<Vec<Vec<Mention>>> {
             Err(Error::data(Location::line(path, *line), problem))
         }
     }
+}
+
+/// Number of the next gold sentences that a line is about: 1, or all sentences of a document whose text the line has.
+fn document_length(gold: &[Sentence], line: &str) -> usize {
+    #[derive(serde::Deserialize)]
+    struct Text {
+        text: Option<String>,
+    }
+    let is_cut = gold
+        .get(1)
+        .is_some_and(|second| second.offset > 0 && gold[0].offset == 0);
+    let Some(text) = is_cut
+        .then(|| serde_json::from_str(line).ok())
+        .flatten()
+        .and_then(|line: Text| line.text)
+    else {
+        return 1;
+    };
+    let mut rest = text.as_str();
+    for (number, sentence) in gold.iter().enumerate() {
+        let after = rest.strip_prefix(sentence.text.as_str());
+        let is_next = number == 0 || sentence.offset > 0;
+        let Some(after) = after.filter(|_| is_next) else {
+            return 1;
+        };
+        // The end of the document may have lost its white space.
+        if after == sentence.trailing || after.is_empty() {
+            return number + 1;
+        }
+        match after.strip_prefix(sentence.trailing.as_str()) {
+            Some(after) => rest = after,
+            None => return 1,
+        }
+    }
+    1
+}
+
+/// The sentences of a document as one.
+fn joined(sentences: &[Sentence]) -> Sentence {
+    let mut whole = Sentence::default();
+    for (number, sentence) in sentences.iter().enumerate() {
+        whole.text += &sentence.text;
+        if number + 1 < sentences.len() {
+            whole.text += &sentence.trailing;
+        }
+        whole.words.extend(sentence.words.iter().map(|word| Word {
+            text: word.text.clone(),
+            start: sentence.offset + word.start,
+            end: sentence.offset + word.end,
+        }));
+    }
+    whole
+}
+
+/// The sentence of a mention of a document, and the mention in that sentence. `ends` are the numbers of words of the document
+/// up to the end of each sentence.
+fn in_sentence(mut mention: Mention, ends: &[usize]) -> Result<(usize, Mention), MisalignedSpan> {
+    let span = mention.entity.span;
+    let number = ends.partition_point(|end| *end <= span.start);
+    if ends.get(number).is_none_or(|end| span.end > *end) {
+        let label = &mention.entity.label;
+        return Err(MisalignedSpan(format!(
+            "{label} crosses the end of a gold sentence"
+        )));
+    }
+    let first = if number == 0 { 0 } else { ends[number - 1] };
+    mention.entity.span = Span::new(span.start - first, span.end - first);
+    Ok((number, mention))
 }
 
 /// Writes predictions for gold sentences, in words: the mentions of each sentence.
@@ -251,7 +329,8 @@ fn check_words(tokens: &Value, sentence: &Sentence, number: usize) -> Result<(),
 
 fn check_text(text: &Value, sentence: &Sentence, number: usize) -> Result<(), String> {
     let text = text.as_str().ok_or("`text` must be a string")?;
-    if text == sentence.text {
+    // The white space between two sentences may be at the end of the first.
+    if text == sentence.text || text.trim_end() == sentence.text {
         Ok(())
     } else {
         Err(different_sentence(text, sentence, number))
@@ -330,6 +409,40 @@ mod tests {
             let read = read_text(&content).expect("valid predictions");
             assert_eq!(read, [expected.clone(), Vec::new()]);
         }
+    }
+
+    #[test]
+    fn a_document_may_have_one_line() {
+        let mut gold = gold();
+        gold[0].trailing = "\n".to_string();
+        gold[1].offset = gold[0].text.chars().count() + 1;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("p.jsonl");
+        let read_document = |entities: &str| {
+            let text =
+                serde_json::to_string(&format!("{}\n{}", gold[0].text, gold[1].text)).unwrap();
+            std::fs::write(
+                &path,
+                format!("{{\"text\": {text}, \"entities\": {entities}}}"),
+            )
+            .unwrap();
+            read(&path, &gold)
+        };
+        let start = gold[1].offset;
+        let found =
+            read_document(&format!("[[0, 3, \"A\"], [{start}, {}, \"B\"]]", start + 7)).unwrap();
+        assert_eq!(found[0][0].entity, Entity::new(0, 1, "A"));
+        assert_eq!(found[1][0].entity, Entity::new(0, 1, "B"));
+        let problem = read_document(&format!("[[0, {}, \"A\"]]", start + 7))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            problem.contains("crosses the end of a gold sentence"),
+            "{problem}"
+        );
+        // One line for each sentence is fine, too.
+        std::fs::write(&path, format!("{FIRST}\n{SECOND}\n")).unwrap();
+        assert_eq!(read(&path, &gold).unwrap().len(), 2);
     }
 
     #[test]

@@ -112,6 +112,12 @@ pub trait Head: Module + ModuleDisplay + Debug + Send + Sync + 'static {
         Diagnosis::of(candidates.iter().map(mentions).collect())
     }
 
+    /// Number of words of the longest sentence that is tagged as a whole; texts with longer ones are cut into windows that
+    /// overlap. A head whose time or memory grows faster than the length of a sentence has a low one.
+    fn longest_sentence(_config: &Self::Config) -> usize {
+        512
+    }
+
     /// Settings that suit a corpus better than the defaults, for the recipe that `nerzoo init` writes.
     fn suggest(_corpus: &Stats) -> Vec<Suggestion> {
         Vec::new()

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
+use crate::data::segmentation_choice::SegmentationChoice;
 use crate::recipe::Recipe;
 use crate::text::Labels;
 
@@ -21,6 +22,8 @@ pub struct CardFacts<'a> {
     pub command: &'a str,
     /// True when it finds nested entities.
     pub nested: bool,
+    /// How texts are split into words.
+    pub segmentation: &'a SegmentationChoice,
 }
 
 /// Facts about the corpus, for the model card.
@@ -131,6 +134,11 @@ fn body(text: &mut String, facts: &CardFacts<'_>) -> std::fmt::Result {
     writeln!(
         text,
         "## Use\n\n```sh\necho 'A text of yours.' | nerzoo predict --model FOLDER -\n```\n"
+    )?;
+    writeln!(
+        text,
+        "Texts are cut into sentences first; {}.\n",
+        facts.segmentation
     )?;
     writeln!(text, "## Training\n\n```sh\n{}\n```\n", facts.command)?;
     writeln!(

@@ -17,6 +17,7 @@ use super::calibration::Calibration;
 use super::manifest;
 use super::recognizer::Recognizer;
 use super::tagger::ModelTagger;
+use crate::data::words::Segmentation;
 use crate::encoder::EncoderConfig;
 use crate::encoder::tokenizer::WordTokenizer;
 use crate::error::{Error, Result, nearest};
@@ -59,6 +60,12 @@ pub struct ModelConfig {
     /// The calibration of scores, fitted with these settings; folders of older programs have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration: Option<Calibration>,
+    /// How texts are split into words; folders of older programs do not say, and have the default.
+    #[serde(default)]
+    pub segmentation: Segmentation,
+    /// Number of words of the longest sentence that is tagged as a whole, if the recipe sets it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest: Option<usize>,
 }
 
 impl ModelConfig {
@@ -72,6 +79,8 @@ impl ModelConfig {
             labels: labels.clone(),
             encoder: encoder.clone(),
             calibration: None,
+            segmentation: Segmentation::default(),
+            longest: None,
         }
     }
 
@@ -350,7 +359,8 @@ fn tagger<H: Head>(
     let tokenizer = WordTokenizer::from_file(&folder.join("tokenizer.json"))?;
     Ok(
         ModelTagger::new(model, Arc::new(tokenizer), config.encoder, config.labels)
-            .with_calibration(config.calibration),
+            .with_calibration(config.calibration)
+            .with_documents(config.segmentation, config.longest),
     )
 }
 
@@ -421,8 +431,10 @@ mod tests {
 
     #[test]
     fn the_calibration_is_read_back_and_may_be_missing() {
-        let old = serde_json::to_value(config()).unwrap();
+        let mut old = serde_json::to_value(config()).unwrap();
         assert!(old.get("calibration").is_none());
+        assert_eq!(old["segmentation"], "han");
+        old.as_object_mut().unwrap().remove("segmentation");
         assert_eq!(written_and_read(&old).unwrap(), config());
         let calibrated = ModelConfig {
             calibration: Some(Calibration::Platt {

@@ -2,7 +2,9 @@
 
 pub mod calibration;
 pub mod card;
+pub mod document;
 pub mod folder;
+pub mod long_sentence;
 pub mod manifest;
 pub mod recognizer;
 pub mod tagger;

@@ -5,13 +5,14 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 
 use serde::Serialize;
 
-use crate::data::words;
+use crate::data::words::Segmentation;
 use crate::encoder::EncoderConfig;
 use crate::encoder::batching::{BatchLimits, PieceBatch, PieceBatcher, plan};
 use crate::encoder::tokenizer::WordTokenizer;
 use crate::error::{Error, Result};
 use crate::heads::{Detail, Diagnosis, Head};
 use crate::model::calibration::Calibration;
+use crate::model::document::{DocumentSettings, TagQueue, Tagged, TextSentences, word_bytes};
 use crate::model::recognizer::Recognizer;
 use crate::process;
 use crate::text::{Labels, Mention, Sentence};
@@ -25,6 +26,9 @@ const LIMITS: BatchLimits = BatchLimits {
 
 /// Number of sentences that are sorted by length together.
 const SORTED_TOGETHER: usize = 2048;
+
+/// Number of words of the longest sentence that a tagger should tag as a whole, unless it says otherwise.
+const LONGEST: usize = 512;
 
 /// Number of batches that are prepared ahead.
 const AHEAD: usize = 2;
@@ -57,7 +61,29 @@ pub trait Tagger: Send + Sync {
         0
     }
 
-    /// The mentions of a text, which is taken as one sentence and split into words.
+    /// How it splits texts into words: as its training data was.
+    fn segmentation(&self) -> Segmentation {
+        Segmentation::default()
+    }
+
+    /// Number of words of the longest sentence that it should tag as a whole: what is computed for a sentence may grow faster
+    /// than its length.
+    fn longest(&self) -> usize {
+        LONGEST
+    }
+
+    /// How documents are cut for it.
+    fn document_settings(&self) -> DocumentSettings {
+        DocumentSettings {
+            segmentation: self.segmentation(),
+            context: self.context(),
+            longest: self.longest(),
+            nested: self.nested(),
+            whole: false,
+        }
+    }
+
+    /// The mentions of a text of any length. It is cut into sentences, and those into words; offsets are those of the text.
     ///
     /// ```no_run
     /// # fn main() -> nerzoo::error::Result<()> {
@@ -69,22 +95,52 @@ pub trait Tagger: Send + Sync {
     /// # }
     /// ```
     fn tag_text(&self, text: &str) -> Result<Vec<TextMention>> {
-        let sentence = words::sentence(text, Default::default());
-        let found = self.tag(std::slice::from_ref(&sentence))?.pop();
-        let mentions = found.unwrap_or_default().into_iter();
-        Ok(mentions
-            .map(|Mention { entity, score }| {
-                let (start, end) = sentence.characters(entity.span);
-                TextMention {
-                    text: sentence.surface(entity.span).to_string(),
-                    label: entity.label,
-                    start,
-                    end,
-                    score,
-                }
-            })
-            .collect())
+        tag_document(self, text, self.document_settings())
     }
+}
+
+/// The mentions of a text that is cut with these settings, in the order of their sentences.
+pub fn tag_document<T: Tagger + ?Sized>(
+    tagger: &T,
+    text: &str,
+    settings: DocumentSettings,
+) -> Result<Vec<TextMention>> {
+    let mut all = Vec::new();
+    let mut done = |tagged: Tagged<()>| -> Result<()> {
+        if let Tagged::Sentence(sentence, mentions) = tagged {
+            all.extend(text_mentions(&sentence, mentions));
+        }
+        Ok(())
+    };
+    let mut queue = TagQueue::new(|sentences: &[Sentence]| tagger.tag(sentences), settings);
+    for sentence in TextSentences::new(text, settings) {
+        queue.push(sentence, &mut done)?;
+    }
+    queue.flush(&mut done)?;
+    Ok(all)
+}
+
+/// The mentions of a sentence with their texts, and with offsets in the document.
+pub fn text_mentions(sentence: &Sentence, mentions: Vec<Mention>) -> Vec<TextMention> {
+    let bytes = if mentions.is_empty() {
+        Vec::new()
+    } else {
+        word_bytes(sentence)
+    };
+    (mentions.into_iter())
+        .filter_map(|Mention { entity, score }| {
+            let last = entity.span.end.checked_sub(1)?;
+            let text = bytes.get(entity.span.start)?.start..bytes.get(last)?.end;
+            let (start, end) = sentence.characters(entity.span);
+            Some(TextMention {
+                text: sentence.text[text].to_string(),
+                label: entity.label,
+                start: sentence.offset + start,
+                end: sentence.offset + end,
+                score,
+            })
+        })
+        .collect()
 }
 
 /// An entity found in a text.
@@ -109,6 +165,8 @@ pub struct ModelTagger<H: Head> {
     context: usize,
     labels: Labels,
     calibration: Option<Calibration>,
+    segmentation: Segmentation,
+    longest: usize,
 }
 
 impl<H: Head> ModelTagger<H> {
@@ -121,6 +179,8 @@ impl<H: Head> ModelTagger<H> {
     ) -> Self {
         let prompts = (model.head.prompt()).map_or(0, |prompt| prompt.dims()[0]);
         Self {
+            segmentation: Segmentation::default(),
+            longest: H::longest_sentence(model.head.config()),
             model,
             batcher: encoder.batcher(tokenizer, prompts),
             context: encoder.context,
@@ -132,6 +192,14 @@ impl<H: Head> ModelTagger<H> {
     /// The same tagger with calibrated scores; `None` for the head's own scores.
     pub fn with_calibration(mut self, calibration: Option<Calibration>) -> Self {
         self.calibration = calibration;
+        self
+    }
+
+    /// The same tagger for texts that are split into words in this way, and for sentences of up to `longest` words; `None` for
+    /// the head's own limit.
+    pub fn with_documents(mut self, segmentation: Segmentation, longest: Option<usize>) -> Self {
+        self.segmentation = segmentation;
+        self.longest = longest.unwrap_or(self.longest);
         self
     }
 
@@ -263,5 +331,13 @@ impl<H: Head> Tagger for ModelTagger<H> {
 
     fn context(&self) -> usize {
         self.context
+    }
+
+    fn segmentation(&self) -> Segmentation {
+        self.segmentation
+    }
+
+    fn longest(&self) -> usize {
+        self.longest
     }
 }

@@ -92,6 +92,8 @@ impl Recipe {
             let is_within = (0.0..=100.0).contains(&rate);
             Range::new("train.freeze_rate", rate, is_within, "between 0 and 100")
         }));
+        let longest = self.predict.longest;
+        ranges.extend(longest.map(|longest| Range::count("predict.longest", longest, 1)));
         let dropout = encoder.dropout;
         ranges.extend(dropout.map(|dropout| Range::dropout("encoder.dropout", dropout)));
         if let Some(scratch) = &encoder.scratch {

@@ -38,6 +38,9 @@ pub struct Recipe {
     /// Optimizer, schedule and batches.
     #[serde(default)]
     pub train: TrainConfig,
+    /// How the trained model is used.
+    #[serde(default, skip_serializing_if = "PredictConfig::is_default")]
+    pub predict: PredictConfig,
     /// A text to tag after training, as a demonstration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<String>,
@@ -222,6 +225,22 @@ impl Default for TrainConfig {
             checkpoint_minutes: 5.0,
             report_seconds: 10.0,
         }
+    }
+}
+
+/// How a trained model is used; saved with it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PredictConfig {
+    /// Number of words of the longest sentence that is tagged as a whole; longer ones are cut into windows that overlap. By
+    /// default it depends on the head's cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub longest: Option<usize>,
+}
+
+impl PredictConfig {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
     }
 }
 

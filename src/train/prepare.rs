@@ -9,6 +9,7 @@ use burn::tensor::{Device, Tensor};
 
 use super::batches::{Batcher, EncodedCorpus};
 use super::corpus::Corpus;
+use crate::data::segmentation_choice::{self, SegmentationChoice};
 use crate::device;
 use crate::encoder::features::{FeatureChoice, FeatureConfig};
 use crate::encoder::tokenizer::WordTokenizer;
@@ -38,6 +39,8 @@ pub struct PreparedRun<H: Head> {
     pub pretrained: Option<PathBuf>,
     /// Vectors of the words in the features' vocabulary.
     pub vectors: Vec<f32>,
+    /// How texts are split into words in prediction.
+    pub segmentation: SegmentationChoice,
 }
 
 impl<H: Head> PreparedRun<H> {
@@ -111,7 +114,10 @@ impl<H: Head> PreparedRun<H> {
             context: choice.context,
             features,
         };
+        let segmentation =
+            segmentation_choice::choose(&corpus.train, recipe.data.options.segmentation);
         Ok(Self {
+            segmentation,
             recipe,
             head,
             corpus,
@@ -133,7 +139,11 @@ impl<H: Head> PreparedRun<H> {
 
     /// The `config.json` of a model with these settings of the head.
     pub fn config(&self, head: &H::Config) -> ModelConfig {
-        ModelConfig::new::<H>(head, &self.corpus.labels, &self.encoder)
+        ModelConfig {
+            segmentation: self.segmentation.segmentation,
+            longest: self.recipe.predict.longest,
+            ..ModelConfig::new::<H>(head, &self.corpus.labels, &self.encoder)
+        }
     }
 
     /// Makes batches of these sentences.

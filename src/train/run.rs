@@ -299,6 +299,7 @@ impl<H: Head> PreparedRun<H> {
                 "the tagger of this bundle is trained on the outermost entities ({nested} training entities are nested)"
             );
         }
+        println!("{}", self.segmentation);
         println!(
             "{} parameters, {} batches per epoch ({:.1} % padding if padded), run folder {}",
             burn::module::Module::num_params(model),
@@ -359,6 +360,7 @@ impl<H: Head> PreparedRun<H> {
             metrics: &metrics,
             command: &options.command,
             nested: model.head.nested(),
+            segmentation: &self.segmentation,
         });
         folder::write(
             &options.out,
@@ -392,6 +394,7 @@ impl<H: Head> PreparedRun<H> {
             self.encoder.clone(),
             self.corpus.labels.clone(),
         )
+        .with_documents(self.segmentation.segmentation, self.recipe.predict.longest)
     }
 
     /// Chooses decoding settings on the dev sentences, if the recipe says so and there are any.

@@ -16,7 +16,7 @@ use super::schedule::scheduler;
 use crate::error::{Error, Result};
 use crate::heads::Head;
 use crate::model::recognizer::Recognizer;
-use crate::model::tagger::{ModelTagger, Tagger};
+use crate::model::tagger::Tagger;
 use crate::nn::host;
 use crate::recipe::Recipe;
 use crate::text::{Mention, Sentence};
@@ -186,12 +186,7 @@ impl<H: Head> Trainer for Steps<H> {
     }
 
     fn tagger(&self) -> Box<dyn Tagger> {
-        Box::new(ModelTagger::new(
-            self.learner.model().valid(),
-            self.run.tokenizer.clone(),
-            self.run.encoder.clone(),
-            self.run.corpus.labels.clone(),
-        ))
+        Box::new(self.run.tagger(&self.learner.model().valid()))
     }
 
     fn corpus(&self) -> &Corpus {

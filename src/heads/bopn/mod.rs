@@ -112,6 +112,11 @@ impl Head for Bopn {
         decode::diagnose(self, grids, detail)
     }
 
+    /// The grid of a sentence of this length is scored at once.
+    fn longest_sentence(_config: &Config) -> usize {
+        network::CELLS.isqrt()
+    }
+
     fn import(weights: &[u8]) -> Result<Imported> {
         import::import(weights)
     }

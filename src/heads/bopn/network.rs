@@ -19,7 +19,7 @@ pub(super) const DISTANCES: usize = 20;
 
 /// The number of grid cells that are scored at once without autodiff. The size of a grid grows with the square of the
 /// sentence length: without a limit a batch of long sentences would need gigabytes.
-const CELLS: usize = 1 << 16;
+pub(super) const CELLS: usize = 1 << 16;
 
 /// The initial factor of the scores that are not computed directly from the encoder's states.
 const INITIAL_GAIN: f32 = 0.1;

@@ -232,6 +232,13 @@ impl<A: Head, B: Head> Head for Bundle<A, B> {
         )
     }
 
+    fn longest_sentence(config: &Self::Config) -> usize {
+        match config.output {
+            OutputHead::Seq => A::longest_sentence(&config.seq),
+            OutputHead::Span => B::longest_sentence(&config.span),
+        }
+    }
+
     fn suggest(corpus: &Stats) -> Vec<Suggestion> {
         let named = |part: &'static str| {
             move |suggestion: Suggestion| Suggestion {

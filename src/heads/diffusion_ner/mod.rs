@@ -133,6 +133,11 @@ impl Head for DiffusionNer {
         decode::diagnose(self, candidates)
     }
 
+    /// A sentence has at most as many mentions as there are noisy spans, so long ones are cut where they might have more.
+    fn longest_sentence(config: &Config) -> usize {
+        config.spans.saturating_mul(4).clamp(64, 512)
+    }
+
     /// The number of noisy spans: twice the entities of nearly all sentences, and no fewer than any sentence has.
     fn suggest(corpus: &Stats) -> Vec<Suggestion> {
         let (usual, most) = (

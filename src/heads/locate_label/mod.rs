@@ -104,6 +104,11 @@ impl Head for LocateLabel {
         decode::mentions(self, config, proposals)
     }
 
+    /// Suppression compares all proposals of a sentence with each other.
+    fn longest_sentence(_config: &Config) -> usize {
+        256
+    }
+
     /// Lengths of the seeds, so that nearly every entity has a seed close enough for a positive example.
     fn suggest(corpus: &Stats) -> Vec<Suggestion> {
         let limit = corpus.length_covering(99.0);

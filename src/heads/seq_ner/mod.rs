@@ -77,6 +77,11 @@ impl Head for SeqNer {
         decode::candidates(self, states)
     }
 
+    /// Time and memory grow with the length of a sentence only.
+    fn longest_sentence(_config: &Config) -> usize {
+        2048
+    }
+
     fn mentions(&self, config: &Config, scores: &TagScores) -> Vec<Mention> {
         decode::mentions(self, config, scores)
     }
