@@ -30,7 +30,7 @@ pub fn detect_format(path: &Path) -> Result<Format> {
         return Err(unknown(path, "the file is empty"));
     };
     let record = match first {
-        b'{' | b'[' => json::first_record(&source),
+        b'{' | b'[' => json::first_record(&source).map(|(record, _)| record),
         _ => None,
     };
     if let Some(format) = record

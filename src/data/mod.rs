@@ -17,10 +17,20 @@ pub mod datasets;
 mod detect;
 mod doc_bin;
 mod format;
+mod given_words;
 mod gliner;
 mod json;
+mod json_content;
+mod json_document;
+mod json_ends;
 mod json_entity;
+mod json_keys;
+mod json_parse;
 mod json_record;
+mod json_survey;
+mod json_tags;
+mod json_text;
+mod label_names;
 mod label_studio;
 mod leakage;
 mod parquet;
@@ -32,6 +42,8 @@ pub mod split;
 pub mod stats;
 pub mod synthetic;
 mod tag_scheme;
+mod tally;
+mod text_index;
 mod webanno;
 pub mod words;
 pub mod write;
@@ -49,6 +61,7 @@ pub use tag_scheme::TagScheme;
 
 use crate::error::{Error, Location, Result};
 use crate::text::Sentence;
+use json_record::RecordKind;
 use source::{Collector, Source};
 
 /// Severity of a [`Problem`].
@@ -164,12 +177,11 @@ fn collect(path: &Path, options: &ReadOptions) -> Result<Collector> {
     match format {
         Format::Columns => columns::read(&source, options, &mut corpus),
         Format::TokensJsonl | Format::Spert => {
-            json::read(&source, json::RecordKind::Tokens, options, &mut corpus)
+            json_record::read(&source, RecordKind::Tokens, options, &mut corpus)
         }
-        Format::TextJsonl | Format::Doccano => {
-            json::read(&source, json::RecordKind::Text, options, &mut corpus)
-        }
-        Format::W2ner => json::read(&source, json::RecordKind::Index, options, &mut corpus),
+        Format::TextJsonl => json_record::read(&source, RecordKind::Text, options, &mut corpus),
+        Format::Doccano => json_record::read(&source, RecordKind::Document, options, &mut corpus),
+        Format::W2ner => json_record::read(&source, RecordKind::Index, options, &mut corpus),
         Format::Gliner => gliner::read(&source, options, &mut corpus),
         Format::Spacy => spacy::read(&source, options, &mut corpus),
         Format::DocBin => doc_bin::read(&source, options, &mut corpus),
