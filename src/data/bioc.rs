@@ -1,8 +1,239 @@
-//! BioC JSON: documents of passages, with annotations by character offsets.
+//! BioC JSON: collections of documents with passages, sentences and annotations.
+//!
+//! The form is that of the `bioc` libraries (<https://github.com/bionlp/bioc>) and of PubTator's interface, whose answers hold
+//! the documents under `PubTator3`. Offsets count from the start of the document. An annotation with several locations is
+//! discontinuous.
 
-use super::ReadOptions;
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+
+use super::annotated_text::{self, AnnotatedText};
+use super::json::{self, Place};
+use super::json_entity::{RawSpan, offset, type_name};
+use super::json_record::Record;
+use super::json_text::document_id;
 use super::source::{Collector, Source};
+use super::tally::Tally;
+use super::text_index::TextIndex;
+use super::{ReadOptions, Severity};
 
-pub(super) fn read(_source: &Source, _options: &ReadOptions, corpus: &mut Collector) {
-    corpus.error(0, "this format cannot be read yet");
+/// Reads a file of documents in BioC JSON.
+pub(super) fn read(source: &Source, options: &ReadOptions, corpus: &mut Collector) {
+    let mut tally = Tally::default();
+    let (mut documents, mut annotated) = (0, false);
+    let faults = json::records(source, |place, value| {
+        let Value::Object(object) = &value else {
+            let message = format!("{}not a JSON object but {}", place.prefix, type_name(&value));
+            return corpus.report(Severity::Error, place.at, message);
+        };
+        // A collection inside a list.
+        if let Some(list) = object.get("documents").and_then(Value::as_array) {
+            for (index, document) in list.iter().enumerate() {
+                let place = Place {
+                    at: place.at,
+                    prefix: format!("{}document {}: ", place.prefix, index + 1),
+                };
+                match document.as_object() {
+                    Some(document) => {
+                        documents += 1;
+                        annotated |= read_document(&mut Record::new(document, &place, corpus), options, &mut tally);
+                    }
+                    None => corpus.report(Severity::Error, place.at, format!("{}not a JSON object", place.prefix)),
+                }
+            }
+            return;
+        }
+        documents += 1;
+        annotated |= read_document(&mut Record::new(object, place, corpus), options, &mut tally);
+    });
+    faults.report(corpus);
+    if documents > 0 && !annotated {
+        corpus.warn(0, "no document has `annotations`; read as texts without entities");
+    }
+    tally.report(corpus);
+}
+
+/// A passage or sentence: a text with its place in the document.
+struct Piece<'a> {
+    start: usize,
+    text: &'a str,
+    annotations: Vec<&'a Value>,
+    is_sentence: bool,
+}
+
+fn list<'a>(object: &'a Value, key: &str) -> &'a [Value] {
+    object.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Adds a document; false if it has no list of annotations.
+fn read_document(record: &mut Record<'_, '_>, options: &ReadOptions, tally: &mut Tally) -> bool {
+    let object = record.object;
+    let Some(Value::Array(passages)) = object.get("passages") else {
+        record.lacks("passages");
+        return true;
+    };
+    let line = record.line();
+    let mut has_annotations = object.contains_key("annotations");
+    let mut pieces: Vec<Piece> = Vec::new();
+    for (index, passage) in passages.iter().enumerate() {
+        tally.add_many(line, "{n} relations are ignored", list(passage, "relations").len());
+        let text = passage.get("text").and_then(Value::as_str).unwrap_or_default();
+        let sentences = list(passage, "sentences");
+        let parts = if text.is_empty() && !sentences.is_empty() {
+            sentences
+        } else {
+            std::slice::from_ref(passage)
+        };
+        let first = pieces.len();
+        for part in parts {
+            has_annotations |= part.get("annotations").is_some();
+            let start = match offset(part.get("offset"), "offset") {
+                Ok(start) => start,
+                Err(problem) => {
+                    record.error(format!("`passages`[{index}] {problem}"));
+                    continue;
+                }
+            };
+            pieces.push(Piece {
+                start,
+                text: part.get("text").and_then(Value::as_str).unwrap_or_default(),
+                annotations: list(part, "annotations").iter().collect(),
+                is_sentence: !std::ptr::eq(part, passage),
+            });
+        }
+        // Annotations of a passage with sentences, or of the sentences of a passage with a text.
+        let mut others: Vec<&Value> = Vec::new();
+        if pieces.get(first).is_some_and(|piece| piece.is_sentence) {
+            others.extend(list(passage, "annotations"));
+        } else {
+            others.extend(sentences.iter().flat_map(|sentence| list(sentence, "annotations")));
+        }
+        assign(&mut pieces[first..], others);
+    }
+    tally.add_many(line, "{n} relations are ignored", object.get("relations").and_then(Value::as_array).map_or(0, Vec::len));
+    let whole = object.get("annotations").and_then(Value::as_array);
+    assign(&mut pieces, whole.into_iter().flatten().collect());
+    let name = document_id(object, record.corpus);
+    let mut annotated = Vec::with_capacity(pieces.len());
+    for piece in &pieces {
+        let mut spans = Vec::new();
+        let text = TextIndex::new(piece.text);
+        for (index, annotation) in piece.annotations.iter().enumerate() {
+            let id = annotation.get("id").and_then(Value::as_str);
+            let at = id.map_or_else(|| format!("annotation {index}"), |id| format!("annotation `{id}`"));
+            match span(annotation, piece.start, &text, line, tally) {
+                Ok(span) => spans.extend(span.map(|span| (at, span))),
+                Err(problem) => record.error(format!("{at} {problem}")),
+            }
+        }
+        annotated.push(record.text_entities(spans, &text, false, tally));
+    }
+    if !record.valid {
+        return true;
+    }
+    let mut position = 0;
+    let first = record.corpus.sentences.len();
+    for (piece, entities) in pieces.iter().zip(annotated) {
+        if piece.text.is_empty() {
+            continue;
+        }
+        // Passages keep their distance in the document unless it cannot be right.
+        let gap = piece.start.checked_sub(position).filter(|gap| *gap <= 100).unwrap_or(usize::from(position > 0));
+        let before = record.corpus.sentences.len();
+        if let Some(last) = record.corpus.sentences[first..].last_mut() {
+            last.trailing.push_str(&"\n".repeat(gap));
+        }
+        position += gap;
+        let text = AnnotatedText {
+            text: piece.text,
+            document: name.clone(),
+            line,
+            entities,
+            is_document: !piece.is_sentence,
+        };
+        annotated_text::push(text, options, record.corpus);
+        for sentence in &mut record.corpus.sentences[before..] {
+            sentence.offset += position;
+        }
+        position += piece.text.chars().count();
+    }
+    has_annotations
+}
+
+/// Gives annotations to the piece in which they start.
+fn assign<'a>(pieces: &mut [Piece<'a>], annotations: Vec<&'a Value>) {
+    for annotation in annotations {
+        let start = list(annotation, "locations").first().and_then(|location| offset(location.get("offset"), "offset").ok());
+        let place = match start {
+            Some(start) => pieces.partition_point(|piece| piece.start <= start).saturating_sub(1),
+            None => 0,
+        };
+        if let Some(piece) = pieces.get_mut(place) {
+            piece.annotations.push(annotation);
+        }
+    }
+}
+
+/// The span of an annotation in its passage, which starts at the offset `passage`; `None` if it has no location.
+fn span<'a>(
+    annotation: &'a Value,
+    passage: usize,
+    text: &TextIndex<'_>,
+    line: usize,
+    tally: &mut Tally,
+) -> Result<Option<RawSpan<'a>>, String> {
+    let infons = annotation.get("infons").and_then(Value::as_object);
+    let label = infons.and_then(|infons| {
+        ["type", "label", "entity_type", "class", "category", "concept_type"].iter().find_map(|key| infons.get(*key)?.as_str())
+    });
+    let Some(label) = label.filter(|label| !label.trim().is_empty()) else {
+        let keys: Vec<&str> = infons.into_iter().flat_map(Map::keys).map(String::as_str).collect();
+        return Err(format!("has no `infons.type` but the infons {}; name its type", keys.join(", ")));
+    };
+    let mut parts: Vec<(usize, usize)> = Vec::new();
+    for location in list(annotation, "locations") {
+        let start = offset(location.get("offset"), "offset").map_err(|error| error.to_string())?;
+        let length = offset(location.get("length"), "length").map_err(|error| error.to_string())?;
+        parts.push((start, start.saturating_add(length)));
+    }
+    parts.sort_unstable();
+    // Parts that touch are one.
+    parts.dedup_by(|next, before| {
+        let touches = next.0 <= before.1;
+        if touches {
+            before.1 = before.1.max(next.1);
+        }
+        touches
+    });
+    if parts.is_empty() {
+        tally.add(line, "{n} annotations without a location in the text are ignored");
+        return Ok(None);
+    }
+    let surface = annotation.get("text").and_then(Value::as_str).filter(|text| !text.is_empty());
+    let inside: Option<Vec<(usize, usize)>> = parts
+        .iter()
+        .map(|(start, end)| Some((start.checked_sub(passage)?, end.checked_sub(passage)?)))
+        .collect();
+    // Some files count from the start of the passage; the text of the annotation shows it.
+    let is_found = |parts: &[(usize, usize)]| surface.is_some_and(|surface| text.unit_of(parts[0], surface).is_some());
+    let is_relative = passage > 0
+        && parts.len() == 1
+        && !inside.as_ref().is_some_and(|inside| is_found(inside))
+        && is_found(&parts);
+    let parts = match inside {
+        _ if is_relative => {
+            tally.add(line, "{n} annotations count from the start of their passage, as their texts show; read that way");
+            parts
+        }
+        Some(inside) => inside,
+        None => return Err(format!("({label}) starts before its passage, at {}; correct the offsets", parts[0].0)),
+    };
+    Ok(Some(RawSpan {
+        parts,
+        label: Cow::Borrowed(label),
+        surface,
+        unit: None,
+        inclusive: Some(false),
+    }))
 }

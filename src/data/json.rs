@@ -525,7 +525,7 @@ mod tests {
             ("{\n \"text\": \"a\",\n \"text\": \"b\"\n}\n", 0, "(3, "),
             ("{\n \"text\": \"a\",\n oops\n}\n", 0, "(3, "),
             ("{\"text\": \"é\", oops}", 0, "(1, 1"),
-            ("[{\"text\": \"a\"}, {\"text\": oops}]", 1, "(1, 16)"),
+            ("[{\"text\": \"a\"}, {\"text\": oops}]", 1, "(1, 17)"),
             ("[{\"text\": \"a\"}", 1, "(1, 15)"),
         ] {
             let (found, problems) = walk(content);

@@ -38,7 +38,8 @@ pub(super) fn sentences(object: &Map<String, Value>) -> Option<Result<Vec<Value>
             }
             continue;
         };
-        if !list.iter().all(Value::is_array) {
+        // The lists of DocRED are relations and evidence.
+        if !list.iter().all(Value::is_array) || object.contains_key("vertexSet") {
             continue;
         }
         if list.len() != lengths.len() {

@@ -230,7 +230,8 @@ impl<'a> Found<'a> {
             [Value::String(_), start, end] if start.is_number() && end.is_number() => {
                 (Some(offsets(start, end)), &list[0])
             }
-            [start, end, label, rest @ ..] if rest.iter().all(|value| !value.is_string()) => {
+            // What follows are scores, or spaCy's identifiers. A fourth string could be the type, and the third the text.
+            [start, end, label, rest @ ..] if rest.len() != 1 || rest[0].as_str().is_none_or(str::is_empty) => {
                 (Some(offsets(start, end)), label)
             }
             _ => return Err(EntityError::NotAnEntity),
@@ -570,6 +571,7 @@ mod tests {
             json!([{"start": 7, "end": 9, "start_char": 1, "end_char": 3, "type": "A"}]),
             json!([[1, 3, "A"]]),
             json!([[1, 3, "A", 0.7, 0.9]]),
+            json!([[1, 3, "A", "Q42", ""]]),
             json!([["A", 1, 3]]),
             json!([[[1, 3], "A"]]),
             json!([["A", [1, 3]]]),

@@ -86,7 +86,10 @@ impl<'a> Annotations<'a> {
         let mut found = Self::default();
         let is_used = |key: &str| used.contains(&key);
         for (key, value) in find(object, &TAGS) {
-            if is_used(key) || !is_tag_list(value) {
+            // An empty list is a list of tags only under a key that cannot be one of spans.
+            let name = canonical(key);
+            let has_tags = ["tag", "bio", "iob"].iter().any(|part| name.contains(part));
+            if is_used(key) || !is_tag_list(value) || (is_empty(value) && !has_tags) {
                 continue;
             }
             if found.tags.is_empty() {

@@ -212,6 +212,10 @@ impl<'a, 'b> Record<'a, 'b> {
             tagged.extend(entities.into_iter().filter(|entity| !tagged.contains(entity)).collect::<Vec<_>>());
         }
         if let Some((key, value)) = found.spans {
+            let is_empty = value.as_array().is_some_and(Vec::is_empty);
+            if is_empty && !sentence.is_empty() && rules.tag_key.as_deref() == Some(key) {
+                self.error(format!("`{key}` has 0 tags for {} words; give one for each word", sentence.len()));
+            }
             self.word_spans(key, value, rules, options, &mut sentence);
             let is_known = |entity: &Entity| sentence.entities.contains(entity);
             if has_tags && self.valid && !tagged.iter().all(is_known) {
@@ -284,20 +288,26 @@ impl<'a, 'b> Record<'a, 'b> {
             let length = if unit == Unit::Words { sentence.len() } else { length };
             let problem = parts.iter().find_map(|part| check_span(*part, &span.label, length, unit).err());
             match problem {
-                Some(problem) => self.error(format!("`{key}`{at} {problem}")),
+                Some(problem) => self.error(format!("{at} {problem}")),
                 None if unit == Unit::Words => self.add_words(&mut seen, parts, &span.label, sentence),
                 None => self.add_characters(&mut seen, parts, &span.label, sentence),
             }
         }
     }
 
-    /// The spans of a value; those that cannot be parsed are reported.
-    pub fn spans(&mut self, key: &str, value: &'a Value, unit: Unit, options: &'a ReadOptions) -> Vec<(String, RawSpan<'a>)> {
+    /// The spans of a value with their places, such as `entities`[3]; those that cannot be parsed are reported.
+    pub fn spans<'v>(
+        &mut self,
+        key: &str,
+        value: &'v Value,
+        unit: Unit,
+        options: &'v ReadOptions,
+    ) -> Vec<(String, RawSpan<'v>)> {
         let (spans, problems) = parse_entities(value, unit, options.labels.as_deref());
         for (at, problem) in problems {
             self.error(format!("`{key}`{at} {problem}"));
         }
-        spans
+        spans.into_iter().map(|(at, span)| (format!("`{key}`{at}"), span)).collect()
     }
 
     fn is_new(&mut self, seen: &mut HashSet<(Vec<(usize, usize)>, String)>, parts: &[(usize, usize)], label: &str) -> bool {

@@ -18,6 +18,8 @@ use super::{ReadOptions, label_names, words};
 pub(super) struct Rules {
     /// How tags are read.
     pub tags: TagRules,
+    /// The key of the first tags.
+    pub tag_key: Option<String>,
     /// Whether the ends of spans are inclusive.
     pub inclusive: bool,
     /// What spans of records with words and a text count.
@@ -161,6 +163,7 @@ impl Survey {
             corpus.warn(line, message);
         }
         Ok(Rules {
+            tag_key: self.tags.first.as_ref().map(|(_, key)| key.clone()),
             unit: self.units.decide(corpus),
             tags: self.tags.decide(options.scheme, names.as_deref()),
             inclusive,

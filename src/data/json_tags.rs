@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::bio::{self, Tag};
+use super::bio;
 use super::tag_scheme::TagScheme;
 use crate::text::Entity;
 
@@ -298,11 +298,6 @@ impl TagRules {
         }
         (found, warnings, None)
     }
-}
-
-/// True when a tag has a mark, such as `B-PER`.
-pub(super) fn has_mark(tag: &str) -> bool {
-    Tag::parse(tag).is_ok_and(|tag| tag.is_some())
 }
 
 #[cfg(test)]

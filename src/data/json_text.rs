@@ -36,11 +36,11 @@ impl<'a> Record<'a, '_> {
         let mut entities = Vec::new();
         if let Some((key, value)) = found.spans {
             let spans = self.spans(key, value, Unit::Characters, options);
-            entities = self.text_entities(key, spans, &TextIndex::new(text), rules.inclusive, tally);
+            entities = self.text_entities(spans, &TextIndex::new(text), rules.inclusive, tally);
         }
         if let Some(value) = self.object.get("discontinuous") {
             let spans = self.spans("discontinuous", value, Unit::Characters, options);
-            entities.extend(self.text_entities("discontinuous", spans, &TextIndex::new(text), false, tally));
+            entities.extend(self.text_entities(spans, &TextIndex::new(text), false, tally));
         }
         if !self.valid {
             return;
@@ -115,11 +115,10 @@ impl<'a> Record<'a, '_> {
         }
     }
 
-    /// The entities of a text. Those with an error are reported; offsets that count other units than characters are
+    /// The entities of a text from its spans and their places in the record. Those with an error are reported; offsets that count other units than characters are
     /// converted where the texts of the entities show it.
     pub fn text_entities(
         &mut self,
-        key: &str,
         spans: Vec<(String, RawSpan<'_>)>,
         index: &TextIndex<'_>,
         inclusive: bool,
@@ -142,7 +141,7 @@ impl<'a> Record<'a, '_> {
         for (at, mut parts, span) in spans {
             let label = span.label;
             if span.unit == Some(Unit::Words) {
-                self.error(format!("`{key}`{at} ({label}) counts words, but the record has none; give `start` and `end` in characters"));
+                self.error(format!("{at} ({label}) counts words, but the record has none; give `start` and `end` in characters"));
                 continue;
             }
             if parts.len() == 1 {
@@ -153,7 +152,7 @@ impl<'a> Record<'a, '_> {
                         let (start, end) = parts[0];
                         let text = index.slice(start, end).unwrap_or_default();
                         self.warn(format!(
-                            "`{key}`{at} ({label}) {start}..{end} is `{text}`, but its text is given as `{surface}`; the offsets are used, correct them if they are wrong"
+                            "{at} ({label}) {start}..{end} is `{text}`, but its text is given as `{surface}`; the offsets are used, correct them if they are wrong"
                         ));
                         OffsetUnit::Characters
                     }
@@ -167,7 +166,7 @@ impl<'a> Record<'a, '_> {
             }
             let problem = parts.iter().find_map(|part| check_span(*part, &label, index.len(), Unit::Characters).err());
             if let Some(problem) = problem {
-                self.error(format!("`{key}`{at} {problem}"));
+                self.error(format!("{at} {problem}"));
                 continue;
             }
             tally.add_many(line, DISCONTINUOUS, usize::from(parts.len() > 1));

@@ -38,6 +38,7 @@ mod prodigy;
 mod pubtator;
 mod source;
 mod spacy;
+mod spacy_tokens;
 pub mod split;
 pub mod stats;
 pub mod synthetic;
