@@ -7,7 +7,7 @@ use strum::VariantNames;
 
 use super::column_layout::ColumnLayout;
 use super::source::Source;
-use super::{Format, ReadOptions, json};
+use super::{Format, ReadOptions, json, json_format};
 use crate::error::{Error, Location, Result};
 
 /// Detects the format of a file from its name, its content and, for BRAT, the other files of its folder.
@@ -30,15 +30,14 @@ pub fn detect_format(path: &Path) -> Result<Format> {
         return Err(unknown(path, "the file is empty"));
     };
     let record = match first {
-        b'{' | b'[' => json::first_record(&source).map(|(record, _)| record),
+        b'{' | b'[' => json::first_record(&source),
         _ => None,
     };
-    if let Some(format) = record
-        .as_ref()
-        .and_then(|record| format_of_record(record, first))
-    {
+    let format = record.as_ref().and_then(|(record, layout)| json_format::of(record, *layout));
+    if let Some(format) = format {
         return Ok(format);
     }
+    let record = record.map(|(record, _)| record);
     if let Ok(Some(_)) = ColumnLayout::detect(&source, &ReadOptions::default()) {
         return Ok(Format::Columns);
     }
@@ -55,28 +54,12 @@ pub fn detect_format(path: &Path) -> Result<Format> {
     }
 }
 
-fn format_of_record(record: &Value, first: u8) -> Option<Format> {
-    let list = |key: &str| record.get(key).is_some_and(Value::is_array);
-    if list("tokens") || list("words") {
-        Some(match first {
-            b'[' => Format::Spert,
-            _ => Format::TokensJsonl,
-        })
-    } else if list("sentence") {
-        Some(Format::W2ner)
-    } else if record.get("text").is_some_and(Value::is_string) {
-        Some(Format::TextJsonl)
-    } else {
-        None
-    }
-}
-
 fn describe(record: &Value) -> String {
     match record {
         Value::Object(object) => {
             let keys: Vec<&str> = object.keys().map(String::as_str).collect();
             format!(
-                "the first record has the keys {} but neither `tokens`, `text` nor `sentence`",
+                "the first record has the keys {} but no words, such as `tokens`, and no text, such as `text`",
                 keys.join(", ")
             )
         }
@@ -122,7 +105,7 @@ mod tests {
             (
                 "d.jsonl",
                 "\n{\"id\": 1, \"text\": \"a\", \"label\": []}\n",
-                Format::TextJsonl,
+                Format::Doccano,
             ),
             ("e.json", "[\n {\"tokens\": [\"a\"]}]", Format::Spert),
             (

@@ -72,14 +72,14 @@ pub(super) fn records(source: &Source, mut each: impl FnMut(&Place, Value)) -> F
 const BAD_ENCODING: &str =
     "not valid UTF-8; convert the file, for example with `iconv -f latin1 -t utf8`";
 
-/// The first valid record near the start of a file, and how the file holds its records. A list must start with a valid
-/// record.
+/// The first valid record near the start of a file, and how the file holds its records: [`Layout::Lines`] only if every line
+/// is a record. A list must start with a valid record.
 pub(super) fn first_record(source: &Source) -> Option<(Value, Layout)> {
     let text = source.lossy();
     let layout = layout(&text);
     let mut first = None;
-    let mut walk = Walk::new(|_: &Place, value| {
-        first = Some(value);
+    let mut walk = Walk::new(|place: &Place, value| {
+        first = Some((value, place.prefix.is_empty()));
         false
     });
     if layout == Layout::Lines {
@@ -92,7 +92,10 @@ pub(super) fn first_record(source: &Source) -> Option<(Value, Layout)> {
     } else {
         walk.text(&text, layout);
     }
-    first.map(|value| (value, layout))
+    first.map(|(value, is_line)| match layout {
+        Layout::Lines if !is_line => (value, Layout::Stream),
+        layout => (value, layout),
+    })
 }
 
 /// Detects how a file holds its records from its first lines.
@@ -266,6 +269,11 @@ impl<F: FnMut(&Place, Value) -> bool> Walk<F> {
                     }
                 });
             }
+            Holder::Inside => self.entries(cursor, |walk, _, cursor| {
+                if let Ok((value, _)) = parse_one(cursor.rest()) {
+                    walk.value(cursor, value, cursor.position());
+                }
+            }),
             Holder::Named => self.entries(cursor, |walk, key, cursor| {
                 if let Ok((value, _)) = parse_one(cursor.rest()) {
                     walk.call(cursor.position(), format!("record `{key}`: "), value);
@@ -304,6 +312,8 @@ enum Holder {
     Lists(Vec<String>),
     /// Records under their names.
     Named,
+    /// An object that holds records, under its only key.
+    Inside,
     /// Columns: the words of all records under one key, their tags under another.
     Columns,
 }
@@ -332,6 +342,10 @@ impl Holder {
             Holder::Lists(lists)
         } else if !object.is_empty() && object.values().all(is_record) {
             Holder::Named
+        } else if let (1, Some(inner @ Value::Object(_))) = (object.len(), object.values().next())
+            && matches!(Holder::of(inner), Holder::Lists(_))
+        {
+            Holder::Inside
         } else {
             Holder::None
         }
@@ -361,10 +375,14 @@ fn is_record(value: &Value) -> bool {
     }
 }
 
-/// True for `["text", {...}]`, a text with annotations in spaCy's form.
+/// True for `["text", {...}]` or `["text", [[...], ...]]`, a text with annotations in spaCy's form.
 pub(super) fn is_tuple(value: &Value) -> bool {
     let list = value.as_array().map(Vec::as_slice).unwrap_or_default();
-    matches!(list, [Value::String(_), Value::Object(_)])
+    match list {
+        [Value::String(_), Value::Object(_)] => true,
+        [Value::String(_), Value::Array(list)] => list.iter().all(Value::is_array),
+        _ => false,
+    }
 }
 
 /// True when the words or texts of an object are those of many records.

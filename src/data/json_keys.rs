@@ -81,6 +81,20 @@ pub(super) struct Annotations<'a> {
 }
 
 impl<'a> Annotations<'a> {
+    /// Finds the annotations of a record with `length` words under the key `used`. Lists of strings beside spans are lists of
+    /// types where they do not have one string for each word, and always in GLiNER's format.
+    pub fn of_words(object: &'a Map<String, Value>, used: &str, length: usize, is_gliner: bool) -> Self {
+        let mut found = Self::of(object, &[used]);
+        if found.spans.is_some() {
+            let fits = |value: &Value| value.as_array().is_none_or(|list| list.len() == length);
+            found.tags.retain(|(_, value)| !is_gliner && fits(value));
+            if found.tags.is_empty() {
+                found.unused.clear();
+            }
+        }
+        found
+    }
+
     /// Finds the annotations of a record. `used` is the key of the words or of the text.
     pub fn of(object: &'a Map<String, Value>, used: &[&str]) -> Self {
         let mut found = Self::default();

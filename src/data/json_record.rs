@@ -185,11 +185,11 @@ impl<'a, 'b> Record<'a, 'b> {
             Err(problem) if problem.is_empty() => return self.lacks(kind.key()),
             Err(problem) => return self.error(problem),
         };
-        let found = Annotations::of(self.object, &[list.key]);
+        let found = Annotations::of_words(self.object, list.key, list.words.len(), kind == RecordKind::Gliner);
         self.check(&found, tally);
         let mut sentence = self.sentence(list.key, &list.words);
         sentence.document = document(self.object, &[list.key]);
-        let mut tagged: Vec<Entity> = Vec::new();
+        let (mut tagged, mut known) = (Vec::new(), HashSet::new());
         let mut has_tags = false;
         let from_keys = found.tags.iter().map(|(key, value)| {
             (key.to_string(), layers(key, value, list.words.len()))
@@ -209,7 +209,7 @@ impl<'a, 'b> Record<'a, 'b> {
             if let Some(error) = error {
                 self.error(error);
             }
-            tagged.extend(entities.into_iter().filter(|entity| !tagged.contains(entity)).collect::<Vec<_>>());
+            tagged.extend(entities.into_iter().filter(|entity| known.insert(entity.clone())));
         }
         if let Some((key, value)) = found.spans {
             let is_empty = value.as_array().is_some_and(Vec::is_empty);
@@ -217,8 +217,8 @@ impl<'a, 'b> Record<'a, 'b> {
                 self.error(format!("`{key}` has 0 tags for {} words; give one for each word", sentence.len()));
             }
             self.word_spans(key, value, rules, options, &mut sentence);
-            let is_known = |entity: &Entity| sentence.entities.contains(entity);
-            if has_tags && self.valid && !tagged.iter().all(is_known) {
+            let spans: HashSet<&Entity> = sentence.entities.iter().collect();
+            if has_tags && self.valid && !tagged.iter().all(|entity| spans.contains(entity)) {
                 let tags = found.tags.first().map_or("the tags of the words", |(key, _)| key);
                 self.error(format!("`{key}` and `{tags}` give different entities; delete one of them"));
             }

@@ -59,7 +59,7 @@ impl Survey {
             let Ok(list) = words(object) else {
                 return;
             };
-            let found = Annotations::of(object, &[list.key]);
+            let found = Annotations::of_words(object, list.key, list.words.len(), kind == RecordKind::Gliner);
             self.annotated += usize::from(found.present || !found.unknown.is_empty() || list.tags.is_some());
             if let Some((key, tags)) = &list.tags {
                 self.tags.add(line, key, tags);

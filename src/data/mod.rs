@@ -24,6 +24,9 @@ mod json_content;
 mod json_document;
 mod json_ends;
 mod json_entity;
+#[cfg(test)]
+mod json_fixtures;
+mod json_format;
 mod json_keys;
 mod json_parse;
 mod json_record;
