@@ -21,10 +21,14 @@ use super::{ReadOptions, Severity};
 /// Reads a file of documents in BioC JSON.
 pub(super) fn read(source: &Source, options: &ReadOptions, corpus: &mut Collector) {
     let mut tally = Tally::default();
-    let (mut documents, mut annotated) = (0, false);
+    let mut annotated = false;
     let faults = json::records(source, |place, value| {
         let Value::Object(object) = &value else {
-            let message = format!("{}not a JSON object but {}", place.prefix, type_name(&value));
+            let message = format!(
+                "{}not a JSON object but {}",
+                place.prefix,
+                type_name(&value)
+            );
             return corpus.report(Severity::Error, place.at, message);
         };
         // A collection inside a list.
@@ -36,20 +40,29 @@ pub(super) fn read(source: &Source, options: &ReadOptions, corpus: &mut Collecto
                 };
                 match document.as_object() {
                     Some(document) => {
-                        documents += 1;
-                        annotated |= read_document(&mut Record::new(document, &place, corpus), options, &mut tally);
+                        annotated |= read_document(
+                            &mut Record::new(document, &place, corpus),
+                            options,
+                            &mut tally,
+                        );
                     }
-                    None => corpus.report(Severity::Error, place.at, format!("{}not a JSON object", place.prefix)),
+                    None => corpus.report(
+                        Severity::Error,
+                        place.at,
+                        format!("{}not a JSON object", place.prefix),
+                    ),
                 }
             }
             return;
         }
-        documents += 1;
         annotated |= read_document(&mut Record::new(object, place, corpus), options, &mut tally);
     });
     faults.report(corpus);
-    if documents > 0 && !annotated {
-        corpus.warn(0, "no document has `annotations`; read as texts without entities");
+    if !corpus.sentences.is_empty() && !annotated {
+        corpus.warn(
+            0,
+            "no document has `annotations`; read as texts without entities",
+        );
     }
     tally.report(corpus);
 }
@@ -63,7 +76,11 @@ struct Piece<'a> {
 }
 
 fn list<'a>(object: &'a Value, key: &str) -> &'a [Value] {
-    object.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+    object
+        .get(key)
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+        .unwrap_or_default()
 }
 
 /// Adds a document; false if it has no list of annotations.
@@ -77,8 +94,15 @@ fn read_document(record: &mut Record<'_, '_>, options: &ReadOptions, tally: &mut
     let mut has_annotations = object.contains_key("annotations");
     let mut pieces: Vec<Piece> = Vec::new();
     for (index, passage) in passages.iter().enumerate() {
-        tally.add_many(line, "{n} relations are ignored", list(passage, "relations").len());
-        let text = passage.get("text").and_then(Value::as_str).unwrap_or_default();
+        tally.add_many(
+            line,
+            "{n} relations are ignored",
+            list(passage, "relations").len(),
+        );
+        let text = passage
+            .get("text")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         let sentences = list(passage, "sentences");
         let parts = if text.is_empty() && !sentences.is_empty() {
             sentences
@@ -107,11 +131,22 @@ fn read_document(record: &mut Record<'_, '_>, options: &ReadOptions, tally: &mut
         if pieces.get(first).is_some_and(|piece| piece.is_sentence) {
             others.extend(list(passage, "annotations"));
         } else {
-            others.extend(sentences.iter().flat_map(|sentence| list(sentence, "annotations")));
+            others.extend(
+                sentences
+                    .iter()
+                    .flat_map(|sentence| list(sentence, "annotations")),
+            );
         }
         assign(&mut pieces[first..], others);
     }
-    tally.add_many(line, "{n} relations are ignored", object.get("relations").and_then(Value::as_array).map_or(0, Vec::len));
+    tally.add_many(
+        line,
+        "{n} relations are ignored",
+        object
+            .get("relations")
+            .and_then(Value::as_array)
+            .map_or(0, Vec::len),
+    );
     let whole = object.get("annotations").and_then(Value::as_array);
     assign(&mut pieces, whole.into_iter().flatten().collect());
     let name = document_id(object, record.corpus);
@@ -121,7 +156,10 @@ fn read_document(record: &mut Record<'_, '_>, options: &ReadOptions, tally: &mut
         let text = TextIndex::new(piece.text);
         for (index, annotation) in piece.annotations.iter().enumerate() {
             let id = annotation.get("id").and_then(Value::as_str);
-            let at = id.map_or_else(|| format!("annotation {index}"), |id| format!("annotation `{id}`"));
+            let at = id.map_or_else(
+                || format!("annotation {index}"),
+                |id| format!("annotation `{id}`"),
+            );
             match span(annotation, piece.start, &text, line, tally) {
                 Ok(span) => spans.extend(span.map(|span| (at, span))),
                 Err(problem) => record.error(format!("{at} {problem}")),
@@ -139,7 +177,11 @@ fn read_document(record: &mut Record<'_, '_>, options: &ReadOptions, tally: &mut
             continue;
         }
         // Passages keep their distance in the document unless it cannot be right.
-        let gap = piece.start.checked_sub(position).filter(|gap| *gap <= 100).unwrap_or(usize::from(position > 0));
+        let gap = piece
+            .start
+            .checked_sub(position)
+            .filter(|gap| *gap <= 100)
+            .unwrap_or(usize::from(position > 0));
         let before = record.corpus.sentences.len();
         if let Some(last) = record.corpus.sentences[first..].last_mut() {
             last.trailing.push_str(&"\n".repeat(gap));
@@ -164,9 +206,13 @@ fn read_document(record: &mut Record<'_, '_>, options: &ReadOptions, tally: &mut
 /// Gives annotations to the piece in which they start.
 fn assign<'a>(pieces: &mut [Piece<'a>], annotations: Vec<&'a Value>) {
     for annotation in annotations {
-        let start = list(annotation, "locations").first().and_then(|location| offset(location.get("offset"), "offset").ok());
+        let start = list(annotation, "locations")
+            .first()
+            .and_then(|location| offset(location.get("offset"), "offset").ok());
         let place = match start {
-            Some(start) => pieces.partition_point(|piece| piece.start <= start).saturating_sub(1),
+            Some(start) => pieces
+                .partition_point(|piece| piece.start <= start)
+                .saturating_sub(1),
             None => 0,
         };
         if let Some(piece) = pieces.get_mut(place) {
@@ -185,11 +231,27 @@ fn span<'a>(
 ) -> Result<Option<RawSpan<'a>>, String> {
     let infons = annotation.get("infons").and_then(Value::as_object);
     let label = infons.and_then(|infons| {
-        ["type", "label", "entity_type", "class", "category", "concept_type"].iter().find_map(|key| infons.get(*key)?.as_str())
+        [
+            "type",
+            "label",
+            "entity_type",
+            "class",
+            "category",
+            "concept_type",
+        ]
+        .iter()
+        .find_map(|key| infons.get(*key)?.as_str())
     });
     let Some(label) = label.filter(|label| !label.trim().is_empty()) else {
-        let keys: Vec<&str> = infons.into_iter().flat_map(Map::keys).map(String::as_str).collect();
-        return Err(format!("has no `infons.type` but the infons {}; name its type", keys.join(", ")));
+        let keys: Vec<&str> = infons
+            .into_iter()
+            .flat_map(Map::keys)
+            .map(String::as_str)
+            .collect();
+        return Err(format!(
+            "has no `infons.type` but the infons {}; name its type",
+            keys.join(", ")
+        ));
     };
     let mut parts: Vec<(usize, usize)> = Vec::new();
     for location in list(annotation, "locations") {
@@ -207,16 +269,24 @@ fn span<'a>(
         touches
     });
     if parts.is_empty() {
-        tally.add(line, "{n} annotations without a location in the text are ignored");
+        tally.add(
+            line,
+            "{n} annotations without a location in the text are ignored",
+        );
         return Ok(None);
     }
-    let surface = annotation.get("text").and_then(Value::as_str).filter(|text| !text.is_empty());
+    let surface = annotation
+        .get("text")
+        .and_then(Value::as_str)
+        .filter(|text| !text.is_empty());
     let inside: Option<Vec<(usize, usize)>> = parts
         .iter()
         .map(|(start, end)| Some((start.checked_sub(passage)?, end.checked_sub(passage)?)))
         .collect();
     // Some files count from the start of the passage; the text of the annotation shows it.
-    let is_found = |parts: &[(usize, usize)]| surface.is_some_and(|surface| text.unit_of(parts[0], surface).is_some());
+    let is_found = |parts: &[(usize, usize)]| {
+        surface.is_some_and(|surface| text.unit_of(parts[0], surface).is_some())
+    };
     let is_relative = passage > 0
         && parts.len() == 1
         && !inside.as_ref().is_some_and(|inside| is_found(inside))
@@ -227,7 +297,12 @@ fn span<'a>(
             parts
         }
         Some(inside) => inside,
-        None => return Err(format!("({label}) starts before its passage, at {}; correct the offsets", parts[0].0)),
+        None => {
+            return Err(format!(
+                "({label}) starts before its passage, at {}; correct the offsets",
+                parts[0].0
+            ));
+        }
     };
     Ok(Some(RawSpan {
         parts,
@@ -236,4 +311,100 @@ fn span<'a>(
         unit: None,
         inclusive: Some(false),
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Format;
+    use crate::data::json_fixtures::{fixture, found, read_with};
+    use crate::data::scan;
+
+    fn document(annotation: &str) -> String {
+        format!(
+            r#"{{"id": "1", "passages": [{{"offset": 10, "text": "Naïve TP53", "annotations": [{annotation}]}}]}}"#
+        )
+    }
+
+    #[test]
+    fn broken_documents_are_reported() {
+        for (content, part) in [
+            (
+                document(
+                    r#"{"id": "T1", "infons": {"type": "Gene"}, "locations": [{"offset": 16, "length": 9}]}"#,
+                ),
+                "annotation `T1` (Gene) ends at 15",
+            ),
+            (
+                document(
+                    r#"{"infons": {"type": "Gene"}, "locations": [{"offset": 2, "length": 1}]}"#,
+                ),
+                "before its passage",
+            ),
+            (
+                document(
+                    r#"{"infons": {"kind": "Gene"}, "locations": [{"offset": 16, "length": 4}]}"#,
+                ),
+                "the infons kind",
+            ),
+            (
+                document(r#"{"infons": {"type": "Gene"}, "locations": [{"offset": 16}]}"#),
+                "no `length`",
+            ),
+            (
+                document(r#"{"infons": {"type": "Gene"}, "locations": []}"#),
+                "without a location",
+            ),
+            (
+                document(
+                    r#"{"infons": {"type": "Gene"}, "text": "TP53", "locations": [{"offset": 6, "length": 4}]}"#,
+                ),
+                "from the start of their passage",
+            ),
+            (
+                document(
+                    r#"{"infons": {"type": "Gene"}, "text": "TP53", "locations": [{"offset": 17, "length": 4}]}"#,
+                ),
+                "1 spans count bytes",
+            ),
+            (
+                r#"{"id": "1", "passages": [{"offset": 0, "text": "a"}]}"#.to_string(),
+                "no document has `annotations`",
+            ),
+            (
+                r#"{"id": "1", "passages": [{"text": "a", "annotations": []}]}"#.to_string(),
+                "no `offset`",
+            ),
+            (r#"{"id": "1"}"#.to_string(), "no `passages`"),
+        ] {
+            let (_, problems) = read_with(&content, &ReadOptions::of(Format::Bioc));
+            assert_eq!(problems.len(), 1, "{content} {problems:?}");
+            assert!(problems[0].message.contains(part), "{}", problems[0]);
+        }
+        let (sentences, _) = read_with(
+            document(
+                r#"{"infons": {"type": "Gene"}, "text": "TP53", "locations": [{"offset": 17, "length": 4}]}"#,
+            ),
+            &ReadOptions::of(Format::Bioc),
+        );
+        assert_eq!(found(&sentences)[0].0, "TP53");
+    }
+
+    #[test]
+    fn passages_keep_their_place_in_the_document() {
+        let (sentences, _) =
+            scan(&fixture("bioc/collection.json"), &ReadOptions::default()).unwrap();
+        let text: String = sentences
+            .iter()
+            .flat_map(|part| [part.text.as_str(), part.trailing.as_str()])
+            .collect();
+        assert_eq!(
+            text,
+            "Aspirin in Lindholm disease\nNaïve T and B cells bind IL-2."
+        );
+        assert_eq!(sentences.last().unwrap().offset, 28);
+        assert_eq!(sentences[0].document.as_deref(), Some("123"));
+        let parts = &sentences.last().unwrap().discontinuous[0].parts;
+        assert_eq!(parts, &[(6, 7), (14, 19)]);
+    }
 }

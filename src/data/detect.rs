@@ -33,7 +33,9 @@ pub fn detect_format(path: &Path) -> Result<Format> {
         b'{' | b'[' => json::first_record(&source),
         _ => None,
     };
-    let format = record.as_ref().and_then(|(record, layout)| json_format::of(record, *layout));
+    let format = record
+        .as_ref()
+        .and_then(|(record, layout)| json_format::of(record, *layout));
     if let Some(format) = format {
         return Ok(format);
     }

@@ -27,12 +27,18 @@ pub(super) struct WordText<'a> {
 
 /// Adds the sentences of a text to the corpus. Words that are white space are left out. An error in the words or entities
 /// is returned, and nothing is added.
-pub(super) fn push(text: WordText<'_>, options: &ReadOptions, corpus: &mut Collector) -> Result<(), String> {
+pub(super) fn push(
+    text: WordText<'_>,
+    options: &ReadOptions,
+    corpus: &mut Collector,
+) -> Result<(), String> {
     let index = TextIndex::new(text.text);
     let mut words = Vec::with_capacity(text.words.len());
     let mut end_before = 0;
     for (number, (start, end, pos)) in text.words.iter().enumerate() {
-        let word = index.slice(*start, *end).filter(|_| start < end && *start >= end_before);
+        let word = index
+            .slice(*start, *end)
+            .filter(|_| start < end && *start >= end_before);
         let Some(word) = word else {
             return Err(format!(
                 "word {number} is {start}..{end}, which is not after the word before it in a text of {} characters; correct the offsets",
@@ -60,21 +66,31 @@ pub(super) fn push(text: WordText<'_>, options: &ReadOptions, corpus: &mut Colle
         if seen.insert((entity.parts.clone(), label.clone())) {
             entities.push(entity);
         } else {
-            corpus.warn(entity.line, format!("{label} is given twice; counted once, delete one"));
+            corpus.warn(
+                entity.line,
+                format!("{label} is given twice; counted once, delete one"),
+            );
         }
     }
     let mut cuts = text.sentences;
     if options.sentences == Some(SentenceCutting::Whole) {
         cuts.clear();
     }
-    let extents = words.iter().map(|(start, end, ..)| (*start, *end)).collect();
+    let extents = words
+        .iter()
+        .map(|(start, end, ..)| (*start, *end))
+        .collect();
     let cuts = usable(cuts, extents, &entities, index.len());
     let bounds = cuts.iter().zip(cuts.iter().skip(1));
     let (mut next_word, mut next_entity) = (0, 0);
     entities.sort_by_key(|entity| entity.parts.first().copied());
     for (from, to) in bounds {
         let whole = index.slice(*from, *to).unwrap_or_default();
-        let kept = if *to == index.len() { whole } else { whole.trim_end() };
+        let kept = if *to == index.len() {
+            whole
+        } else {
+            whole.trim_end()
+        };
         let mut sentence = Sentence {
             text: kept.to_string(),
             trailing: whole[kept.len()..].to_string(),
@@ -93,7 +109,10 @@ pub(super) fn push(text: WordText<'_>, options: &ReadOptions, corpus: &mut Colle
             next_word += 1;
         }
         sentence.pos = tags.iter().any(|tag| !tag.is_empty()).then_some(tags);
-        while let Some(entity) = entities.get(next_entity).filter(|entity| entity.parts[0].0 < *to) {
+        while let Some(entity) = entities
+            .get(next_entity)
+            .filter(|entity| entity.parts[0].0 < *to)
+        {
             add(&mut sentence, entity, *from, &index, corpus);
             next_entity += 1;
         }
@@ -115,7 +134,10 @@ fn usable(
     cuts.dedup();
     let extent = |entity: &TextEntity| {
         let start = entity.parts.iter().map(|part| part.0).min().unwrap_or(0);
-        (start, entity.parts.iter().map(|part| part.1).max().unwrap_or(0))
+        (
+            start,
+            entity.parts.iter().map(|part| part.1).max().unwrap_or(0),
+        )
     };
     extents.extend(entities.iter().map(extent));
     extents.sort_unstable();
@@ -134,14 +156,26 @@ fn usable(
     kept
 }
 
-fn add(sentence: &mut Sentence, entity: &TextEntity, from: usize, index: &TextIndex<'_>, corpus: &mut Collector) {
+fn add(
+    sentence: &mut Sentence,
+    entity: &TextEntity,
+    from: usize,
+    index: &TextIndex<'_>,
+    corpus: &mut Collector,
+) {
     let label = entity.label.clone();
     let [(start, end)] = entity.parts[..] else {
-        let parts = entity.parts.iter().map(|(start, end)| (start - from, end - from)).collect();
+        let parts = entity
+            .parts
+            .iter()
+            .map(|(start, end)| (start - from, end - from))
+            .collect();
         return sentence.discontinuous.push(Discontinuous { parts, label });
     };
     match sentence.span_of(start - from, end - from) {
-        Some(span) => sentence.entities.push(Entity::new(span.start, span.end, label)),
+        Some(span) => sentence
+            .entities
+            .push(Entity::new(span.start, span.end, label)),
         None => {
             corpus.warn(entity.line, format!(
                 "{label} `{}` does not start and end at word boundaries, so no model can find it; correct the offsets if they are wrong",
@@ -178,7 +212,14 @@ mod tests {
     #[test]
     fn words_and_sentences_of_the_file_are_kept() {
         let text = "Zoë ran.  \n北京 won";
-        let words = vec![(0, 3, Some("N")), (4, 7, None), (7, 8, None), (8, 11, None), (11, 13, None), (14, 17, None)];
+        let words = vec![
+            (0, 3, Some("N")),
+            (4, 7, None),
+            (7, 8, None),
+            (8, 11, None),
+            (11, 13, None),
+            (14, 17, None),
+        ];
         let make = |entities| WordText {
             text,
             words: words.clone(),
@@ -186,13 +227,26 @@ mod tests {
             entities,
             ..WordText::default()
         };
-        let (found, problems) = sentences(make(vec![entity(11, 13, "LOC"), entity(0, 3, "PER"), entity(0, 2, "X")]));
+        let (found, problems) = sentences(make(vec![
+            entity(11, 13, "LOC"),
+            entity(0, 3, "PER"),
+            entity(0, 2, "X"),
+        ]));
         assert_eq!(problems, 1);
         assert_eq!(found.len(), 2);
-        assert_eq!((found[0].text.as_str(), found[0].trailing.as_str()), ("Zoë ran.", "  \n"));
+        assert_eq!(
+            (found[0].text.as_str(), found[0].trailing.as_str()),
+            ("Zoë ran.", "  \n")
+        );
         assert_eq!((found[0].len(), found[0].misaligned.len()), (3, 1));
-        assert_eq!((found[1].offset, &found[1].entities[..]), (11, &[Entity::new(0, 1, "LOC")][..]));
-        let joined: String = found.iter().flat_map(|part| [part.text.clone(), part.trailing.clone()]).collect();
+        assert_eq!(
+            (found[1].offset, &found[1].entities[..]),
+            (11, &[Entity::new(0, 1, "LOC")][..])
+        );
+        let joined: String = found
+            .iter()
+            .flat_map(|part| [part.text.clone(), part.trailing.clone()])
+            .collect();
         assert_eq!(joined, text);
         let (found, _) = sentences(make(vec![entity(4, 13, "X")]));
         assert_eq!((found.len(), found[0].entities.len()), (1, 1));
@@ -200,8 +254,17 @@ mod tests {
 
     #[test]
     fn words_out_of_order_are_an_error() {
-        for words in [vec![(2, 3, None), (0, 1, None)], vec![(0, 9, None)], vec![(1, 1, None)], vec![(0, 2, None), (1, 3, None)]] {
-            let text = WordText { text: "abc", words, ..WordText::default() };
+        for words in [
+            vec![(2, 3, None), (0, 1, None)],
+            vec![(0, 9, None)],
+            vec![(1, 1, None)],
+            vec![(0, 2, None), (1, 3, None)],
+        ] {
+            let text = WordText {
+                text: "abc",
+                words,
+                ..WordText::default()
+            };
             let mut corpus = Collector::new(Path::new("x"));
             assert!(push(text, &ReadOptions::default(), &mut corpus).is_err());
         }

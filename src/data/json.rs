@@ -3,9 +3,10 @@
 //! A file is a list of records, one record per line, one record after the other, or an object that holds records: under
 //! keys such as `data` or `train`, under their names, or as columns (`{"tokens": [[...], ...], "ner_tags": [...]}`).
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::Severity;
+use super::json_holder::{Holder, is_tuple, transpose, unwrap_row};
 use super::json_parse::{Cursor, length_of_one, parse_all, parse_one};
 use super::source::{Collector, Source};
 
@@ -304,151 +305,6 @@ impl<F: FnMut(&Place, Value) -> bool> Walk<F> {
     }
 }
 
-/// What an object at the top level of a file holds.
-enum Holder {
-    /// It is a record.
-    None,
-    /// Records under these keys.
-    Lists(Vec<String>),
-    /// Records under their names.
-    Named,
-    /// An object that holds records, under its only key.
-    Inside,
-    /// Columns: the words of all records under one key, their tags under another.
-    Columns,
-}
-
-impl Holder {
-    fn of(value: &Value) -> Self {
-        let Value::Object(object) = value else {
-            return Holder::None;
-        };
-        if holds_columns(object) {
-            return Holder::Columns;
-        }
-        if is_record(value) {
-            return Holder::None;
-        }
-        let lists: Vec<String> = object
-            .iter()
-            .filter(|(_, value)| {
-                let list = value.as_array().map(Vec::as_slice).unwrap_or_default();
-                let first = list.iter().find(|value| !value.is_null());
-                first.is_some_and(is_record)
-            })
-            .map(|(key, _)| key.clone())
-            .collect();
-        if !lists.is_empty() {
-            Holder::Lists(lists)
-        } else if !object.is_empty() && object.values().all(is_record) {
-            Holder::Named
-        } else if let (1, Some(inner @ Value::Object(_))) = (object.len(), object.values().next())
-            && matches!(Holder::of(inner), Holder::Lists(_))
-        {
-            Holder::Inside
-        } else {
-            Holder::None
-        }
-    }
-}
-
-/// Keys of which every record has one.
-const RECORD_KEYS: [&str; 15] = [
-    "tokens", "words", "tokenized_text", "text", "content", "sentence", "source_text", "context", "sents", "passages",
-    "paragraphs", "row", "token_annotation", "document_text", "raw_text",
-];
-
-/// True for a value that is a record of one of the formats, and not an entity of one.
-fn is_record(value: &Value) -> bool {
-    match value {
-        Value::Object(object) => {
-            let is_task = object.get("data").is_some_and(Value::is_object);
-            let is_entity = ["start", "end", "start_offset", "offset", "result"]
-                .iter()
-                .any(|key| object.contains_key(*key));
-            let is_document =
-                (object.get("sentences")).is_some_and(|value| value[0][0].is_string());
-            let has_key = || RECORD_KEYS.iter().any(|key| object.contains_key(*key));
-            (!is_entity || object.contains_key("tokens")) && (is_task || is_document || has_key())
-        }
-        value => is_tuple(value),
-    }
-}
-
-/// True for `["text", {...}]` or `["text", [[...], ...]]`, a text with annotations in spaCy's form.
-pub(super) fn is_tuple(value: &Value) -> bool {
-    let list = value.as_array().map(Vec::as_slice).unwrap_or_default();
-    match list {
-        [Value::String(_), Value::Object(_)] => true,
-        [Value::String(_), Value::Array(list)] => list.iter().all(Value::is_array),
-        _ => false,
-    }
-}
-
-/// True when the words or texts of an object are those of many records.
-fn holds_columns(object: &Map<String, Value>) -> bool {
-    let words = ["tokens", "words", "tokenized_text"].iter().find_map(|key| object.get(*key));
-    if let Some(words) = words {
-        return match words {
-            Value::Array(list) => list.first().is_some_and(Value::is_array),
-            Value::Object(rows) => rows.values().next().is_some_and(Value::is_array),
-            _ => false,
-        };
-    }
-    match object.get("text").or_else(|| object.get("sentence")) {
-        Some(Value::Object(rows)) => rows.values().next().is_some_and(Value::is_string),
-        // A list of strings is a list of words unless another column holds a list of annotations for each of them.
-        Some(Value::Array(texts)) if texts.first().is_some_and(Value::is_string) => {
-            object.values().any(|column| {
-                let rows = column.as_array().map(Vec::as_slice).unwrap_or_default();
-                let is_row = |row: &Value| row[0].is_array() || row[0].is_object();
-                rows.len() == texts.len() && rows.iter().any(is_row)
-            })
-        }
-        _ => false,
-    }
-}
-
-/// The rows of an object of columns. A column is a list, or an object from row numbers to values as pandas writes it.
-fn transpose(value: Value) -> Result<Vec<Value>, String> {
-    let Value::Object(object) = value else {
-        return Ok(Vec::new());
-    };
-    let mut rows: Vec<Value> = Vec::new();
-    let mut first: Option<String> = None;
-    for (key, column) in object {
-        let column: Vec<Value> = match column {
-            Value::Array(list) => list,
-            Value::Object(object) => object.into_iter().map(|(_, value)| value).collect(),
-            _ => continue,
-        };
-        match &first {
-            None => rows.resize_with(column.len(), || Value::Object(Map::new())),
-            Some(first) if column.len() != rows.len() => {
-                return Err(format!(
-                    "the column `{first}` has {} rows but `{key}` has {}; give every column one value for each row",
-                    rows.len(),
-                    column.len()
-                ));
-            }
-            Some(_) => {}
-        }
-        for (row, value) in rows.iter_mut().zip(column) {
-            row[key.as_str()] = value;
-        }
-        first.get_or_insert(key);
-    }
-    Ok(rows)
-}
-
-/// The record of a row of Hugging Face's dataset viewer, `{"row_idx": 0, "row": {...}}`; other values as they are.
-fn unwrap_row(mut value: Value) -> Value {
-    match value.get_mut("row") {
-        Some(row) if row.is_object() => row.take(),
-        _ => value,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -462,17 +318,35 @@ mod tests {
         let mut found = Vec::new();
         let faults = records(&source, |place, value| found.push((place.clone(), value)));
         let first = first_record(&source).map(|(value, _)| value);
-        assert_eq!(first, found.first().map(|(_, value)| value.clone()), "{content}");
+        assert_eq!(
+            first,
+            found.first().map(|(_, value)| value.clone()),
+            "{content}"
+        );
         let problems = faults.problems.into_iter();
-        (found, problems.map(|(_, at, message)| format!("{at:?} {message}")).collect())
+        (
+            found,
+            problems
+                .map(|(_, at, message)| format!("{at:?} {message}"))
+                .collect(),
+        )
     }
 
     #[test]
     fn records_have_their_line_in_every_layout() {
         for (content, places) in [
-            ("{\"text\": \"a\"}\r\n\n{\"text\": \"b\"}", vec![((1, 0), ""), ((3, 0), "")]),
-            ("[{\"text\": \"a\"},\n {\"text\": \"b\"}]", vec![((1, 2), "record 1: "), ((2, 2), "record 2: ")]),
-            ("{\n\"text\": \"a\"\n}\n{\n\"text\": \"b\"\n}\n", vec![((1, 1), ""), ((4, 1), "")]),
+            (
+                "{\"text\": \"a\"}\r\n\n{\"text\": \"b\"}",
+                vec![((1, 0), ""), ((3, 0), "")],
+            ),
+            (
+                "[{\"text\": \"a\"},\n {\"text\": \"b\"}]",
+                vec![((1, 2), "record 1: "), ((2, 2), "record 2: ")],
+            ),
+            (
+                "{\n\"text\": \"a\"\n}\n{\n\"text\": \"b\"\n}\n",
+                vec![((1, 1), ""), ((4, 1), "")],
+            ),
             (
                 "{\"version\": 1, \"data\": [\n{\"text\": \"a\"},\n\n{\"text\": \"b\"}]}",
                 vec![((2, 1), "`data` record 1: "), ((4, 1), "`data` record 2: ")],
@@ -485,13 +359,22 @@ mod tests {
                 "{\"tokens\": [[\"a\"], [\"b\"]], \"ner_tags\": [[0], [1]]}",
                 vec![((1, 0), "row 1: "), ((1, 0), "row 2: ")],
             ),
-            ("[\"a\", {\"entities\": []}]\n[\"b\", {\"entities\": []}]\n", vec![((1, 0), ""), ((2, 0), "")]),
+            (
+                "[\"a\", {\"entities\": []}]\n[\"b\", {\"entities\": []}]\n",
+                vec![((1, 0), ""), ((2, 0), "")],
+            ),
             ("[\"a\", {\"entities\": []}]\n", vec![((1, 0), "")]),
-            ("[[\"a\", {\"entities\": []}]]", vec![((1, 2), "record 1: ")]),
+            (
+                "[[\"a\", {\"entities\": []}]]",
+                vec![((1, 2), "record 1: ")],
+            ),
         ] {
             let (found, problems) = walk(content);
             assert_eq!(problems, [""; 0], "{content}");
-            let found: Vec<_> = found.iter().map(|(place, _)| (place.at, place.prefix.as_str())).collect();
+            let found: Vec<_> = found
+                .iter()
+                .map(|(place, _)| (place.at, place.prefix.as_str()))
+                .collect();
             assert_eq!(found, places, "{content}");
         }
     }
@@ -506,12 +389,26 @@ mod tests {
             let (found, problems) = walk(content);
             assert_eq!(problems, [""; 0], "{content}");
             let rows: Vec<String> = found.iter().map(|(_, value)| value.to_string()).collect();
-            assert_eq!(rows, [r#"{"tokens":["a"],"ner_tags":[0]}"#, r#"{"tokens":["b"],"ner_tags":[1]}"#]);
+            assert_eq!(
+                rows,
+                [
+                    r#"{"tokens":["a"],"ner_tags":[0]}"#,
+                    r#"{"tokens":["b"],"ner_tags":[1]}"#
+                ]
+            );
         }
         let (found, problems) = walk(r#"{"tokens": [["a"], ["b"]], "ner_tags": [[0]]}"#);
         assert!(found.is_empty() && problems[0].contains("2 rows but `ner_tags` has 1"));
-        assert_eq!(walk(r#"{"text": ["a b", "c"], "label": [[[0, 1, "A"]], []]}"#).0.len(), 2);
-        assert_eq!(walk(r#"{"text": ["a", "b"], "label": ["O", "O"]}"#).0.len(), 1);
+        assert_eq!(
+            walk(r#"{"text": ["a b", "c"], "label": [[[0, 1, "A"]], []]}"#)
+                .0
+                .len(),
+            2
+        );
+        assert_eq!(
+            walk(r#"{"text": ["a", "b"], "label": ["O", "O"]}"#).0.len(),
+            1
+        );
     }
 
     #[test]
@@ -530,7 +427,8 @@ mod tests {
 
     #[test]
     fn several_splits_in_one_file_are_reported() {
-        let (found, problems) = walk(r#"{"train": [{"tokens": ["a"]}], "test": [{"tokens": ["b"]}]}"#);
+        let (found, problems) =
+            walk(r#"{"train": [{"tokens": ["a"]}], "test": [{"tokens": ["b"]}]}"#);
         assert_eq!(found.len(), 2);
         assert!(problems[0].contains("`train`, `test`"), "{problems:?}");
     }
@@ -538,7 +436,11 @@ mod tests {
     #[test]
     fn broken_files_are_read_as_far_as_they_go() {
         for (content, records, at) in [
-            ("{\"text\": \"a\"}\n{\"text\": \n{\"text\": \"c\"}\n", 2, "(2, "),
+            (
+                "{\"text\": \"a\"}\n{\"text\": \n{\"text\": \"c\"}\n",
+                2,
+                "(2, ",
+            ),
             ("{\"text\": \n{\"text\": \"b\"}\n", 1, "(1, "),
             ("{\n \"text\": \"a\",\n \"text\": \"b\"\n}\n", 0, "(3, "),
             ("{\n \"text\": \"a\",\n oops\n}\n", 0, "(3, "),
@@ -547,7 +449,11 @@ mod tests {
             ("[{\"text\": \"a\"}", 1, "(1, 15)"),
         ] {
             let (found, problems) = walk(content);
-            assert_eq!((found.len(), problems.len()), (records, 1), "{content} {problems:?}");
+            assert_eq!(
+                (found.len(), problems.len()),
+                (records, 1),
+                "{content} {problems:?}"
+            );
             assert!(problems[0].starts_with(at), "{content} {problems:?}");
         }
         assert!(walk("").0.is_empty() && walk("[]").1.is_empty() && walk(" \n").1.is_empty());

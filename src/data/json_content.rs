@@ -38,13 +38,23 @@ pub(super) fn words<'a>(object: &'a Map<String, Value>) -> Result<WordList<'a>, 
     }
     let is_other = |other: &WordList<'a>| !other.words.is_empty() && other.words != lists[0].words;
     if let Some(other) = lists.iter().skip(1).find(|other| is_other(other)) {
-        return Err(format!("has both `{}` and `{}`; keep one", lists[0].key, other.key));
+        return Err(format!(
+            "has both `{}` and `{}`; keep one",
+            lists[0].key, other.key
+        ));
     }
     match (lists.into_iter().next(), candidates.first()) {
         (Some(list), _) => Ok(list),
-        (None, Some((key, value @ (Value::Array(_) | Value::Number(_) | Value::Bool(_) | Value::Object(_))))) => {
-            Err(format!("`{key}` must be a list of strings, not {}", describe(value)))
-        }
+        (
+            None,
+            Some((
+                key,
+                value @ (Value::Array(_) | Value::Number(_) | Value::Bool(_) | Value::Object(_)),
+            )),
+        ) => Err(format!(
+            "`{key}` must be a list of strings, not {}",
+            describe(value)
+        )),
         _ => Err(String::new()),
     }
 }
@@ -53,7 +63,9 @@ fn describe(value: &Value) -> String {
     match value {
         Value::Array(list) => {
             let bad = list.iter().enumerate().find(|(_, item)| !item.is_string());
-            bad.map_or("a list".to_string(), |(index, item)| format!("{} at index {index}", type_name(item)))
+            bad.map_or("a list".to_string(), |(index, item)| {
+                format!("{} at index {index}", type_name(item))
+            })
         }
         other => type_name(other).to_string(),
     }
@@ -62,14 +74,43 @@ fn describe(value: &Value) -> String {
 /// Words as objects; `None` if the items are not words.
 fn of_objects<'a>(key: &'a str, list: &'a [Value]) -> Option<Result<WordList<'a>, String>> {
     let name = |object: &'a Map<String, Value>| {
-        let known = ["text", "word", "token", "form", "orth", "originaltext", "surface", "value"];
-        find(object, &known).into_iter().find_map(|(_, value)| value.as_str())
+        let known = [
+            "text",
+            "word",
+            "token",
+            "form",
+            "orth",
+            "originaltext",
+            "surface",
+            "value",
+        ];
+        find(object, &known)
+            .into_iter()
+            .find_map(|(_, value)| value.as_str())
     };
-    let objects: Vec<&Map<String, Value>> = list.iter().map(Value::as_object).collect::<Option<_>>()?;
-    let words: Vec<&str> = objects.iter().map(|object| name(object)).collect::<Option<_>>()?;
-    let known = ["nertag", "nertags", "ner", "biotag", "iobtag", "bio", "iob", "tag", "label", "entity", "entitylabel"];
+    let objects: Vec<&Map<String, Value>> =
+        list.iter().map(Value::as_object).collect::<Option<_>>()?;
+    let words: Vec<&str> = objects
+        .iter()
+        .map(|object| name(object))
+        .collect::<Option<_>>()?;
+    let known = [
+        "nertag",
+        "nertags",
+        "ner",
+        "biotag",
+        "iobtag",
+        "bio",
+        "iob",
+        "tag",
+        "label",
+        "entity",
+        "entitylabel",
+    ];
     let tag_key = objects.iter().find_map(|object| {
-        let found = find(object, &known).into_iter().find(|(_, value)| value.is_string() || value.is_number());
+        let found = find(object, &known)
+            .into_iter()
+            .find(|(_, value)| value.is_string() || value.is_number());
         found.map(|(key, _)| key)
     });
     let tags = tag_key.map(|tag_key| {
@@ -82,12 +123,17 @@ fn of_objects<'a>(key: &'a str, list: &'a [Value]) -> Option<Result<WordList<'a>
         let values = Value::Array(values.collect());
         let owned = |layers: Layers<'_>| -> Layers<'a> {
             let layer = |layer: Vec<std::borrow::Cow<'_, str>>| {
-                layer.into_iter().map(|tag| tag.into_owned().into()).collect()
+                layer
+                    .into_iter()
+                    .map(|tag| tag.into_owned().into())
+                    .collect()
             };
             layers.into_iter().map(layer).collect()
         };
         let full = format!("{key}[].{tag_key}");
-        layers(&full, &values, words.len()).map(owned).map(|layers| (full, layers))
+        layers(&full, &values, words.len())
+            .map(owned)
+            .map(|layers| (full, layers))
     });
     Some(match tags.transpose() {
         Ok(tags) => Ok(WordList { key, words, tags }),
@@ -103,7 +149,17 @@ pub(super) fn text(object: &Map<String, Value>) -> Option<(&str, &str)> {
 
 /// Keys of the document's name.
 const DOCUMENT: [&str; 12] = [
-    "doc", "document", "docid", "dockey", "origid", "documentid", "docname", "documentname", "filename", "pmid", "docidx",
+    "doc",
+    "document",
+    "docid",
+    "dockey",
+    "origid",
+    "documentid",
+    "docname",
+    "documentname",
+    "filename",
+    "pmid",
+    "docidx",
     "title",
 ];
 
@@ -112,7 +168,9 @@ pub(super) fn document(object: &Map<String, Value>, used: &[&str]) -> Option<Str
     let mut found = find(object, &DOCUMENT).into_iter();
     let (_, value) = found.find(|(key, value)| {
         let is_name = value.is_string() || value.is_number();
-        is_name && !used.contains(key) && (canonical(key) != "title" || object.contains_key("sents"))
+        is_name
+            && !used.contains(key)
+            && (canonical(key) != "title" || object.contains_key("sents"))
     })?;
     Some(match value {
         Value::String(name) => name.clone(),
@@ -137,7 +195,10 @@ mod tests {
             let found = words(value.as_object().unwrap()).unwrap();
             assert_eq!(found.words, ["a", "b"], "{value}");
             if let Some((key, layers)) = found.tags {
-                assert_eq!((key.as_str(), &layers[0][..]), ("tokens[].ner", &["B-X".into(), "O".into()][..]));
+                assert_eq!(
+                    (key.as_str(), &layers[0][..]),
+                    ("tokens[].ner", &["B-X".into(), "O".into()][..])
+                );
             }
         }
         for (value, part) in [

@@ -10,9 +10,21 @@ use super::json_entity::canonical;
 
 /// The sentences of a document as records with `tokens`; `None` for a record that is no such document.
 pub(super) fn sentences(object: &Map<String, Value>) -> Option<Result<Vec<Value>, String>> {
-    let lists = object.get("sentences").or_else(|| object.get("sents"))?.as_array()?;
-    let lengths: Option<Vec<usize>> = lists.iter().map(|list| Some(list.as_array()?.len())).collect();
-    let lengths = lengths.filter(|_| lists.iter().flat_map(Value::as_array).flatten().all(Value::is_string))?;
+    let lists = object
+        .get("sentences")
+        .or_else(|| object.get("sents"))?
+        .as_array()?;
+    let lengths: Option<Vec<usize>> = lists
+        .iter()
+        .map(|list| Some(list.as_array()?.len()))
+        .collect();
+    let lengths = lengths.filter(|_| {
+        lists
+            .iter()
+            .flat_map(Value::as_array)
+            .flatten()
+            .all(Value::is_string)
+    })?;
     let mut records: Vec<Map<String, Value>> = lists
         .iter()
         .map(|words| Map::from_iter([("tokens".to_string(), words.clone())]))
@@ -28,7 +40,10 @@ pub(super) fn sentences(object: &Map<String, Value>) -> Option<Result<Vec<Value>
             }
             continue;
         }
-        if matches!(name.as_str(), "clusters" | "relations" | "events" | "sentencestart" | "predictedner") {
+        if matches!(
+            name.as_str(),
+            "clusters" | "relations" | "events" | "sentencestart" | "predictedner"
+        ) {
             continue;
         }
         let Some(list) = value.as_array() else {
@@ -65,14 +80,24 @@ fn starts(lists: &[Value], lengths: &[usize], by_sentence: bool) -> Vec<usize> {
         starts.push(starts[starts.len() - 1] + length);
     }
     let spans = |index: usize| {
-        let list = lists[index].as_array().map(Vec::as_slice).unwrap_or_default();
-        list.iter().filter_map(|span| Some((span.get(0)?.as_u64()? as usize, span.get(1)?.as_u64()? as usize)))
+        let list = lists[index]
+            .as_array()
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        list.iter().filter_map(|span| {
+            Some((
+                span.get(0)?.as_u64()? as usize,
+                span.get(1)?.as_u64()? as usize,
+            ))
+        })
     };
     let misfits = |by_sentence: bool| {
         let count = |index: usize| {
             let start = if by_sentence { 0 } else { starts[index] };
             let end = start + lengths[index];
-            spans(index).filter(|(from, to)| *from < start || *to > end).count()
+            spans(index)
+                .filter(|(from, to)| *from < start || *to > end)
+                .count()
         };
         (0..lists.len()).map(count).sum::<usize>()
     };
@@ -119,8 +144,12 @@ fn mentions(value: &Value, records: &mut [Map<String, Value>]) -> Result<(), Str
         let entities = sentence
             .and_then(|index| records.get_mut(usize::try_from(index).ok()?))
             .and_then(|record| record.get_mut("entities")?.as_array_mut());
-        let (Some(entities), Some(span), Some(label)) = (entities, mention.get("pos"), mention.get("type")) else {
-            return Err(format!("the mention {mention} of `vertexSet` has no valid `sent_id`, `pos` and `type`"));
+        let (Some(entities), Some(span), Some(label)) =
+            (entities, mention.get("pos"), mention.get("type"))
+        else {
+            return Err(format!(
+                "the mention {mention} of `vertexSet` has no valid `sent_id`, `pos` and `type`"
+            ));
         };
         let entity = json!({"span": span, "type": label});
         if !entities.contains(&entity) {
@@ -141,10 +170,18 @@ mod tests {
     #[test]
     fn documents_become_sentences() {
         let words = json!([["a", "b"], ["c", "d"]]);
-        for (key, second) in [("ner", json!([[2, 3, "A"]])), ("ner", json!([[0, 1, "A"]])), ("ners", json!([[0, 1, "A"]]))] {
-            let document = json!({"doc_key": "d", "sentences": words, key: [[], second], "clusters": []});
+        for (key, second) in [
+            ("ner", json!([[2, 3, "A"]])),
+            ("ner", json!([[0, 1, "A"]])),
+            ("ners", json!([[0, 1, "A"]])),
+        ] {
+            let document =
+                json!({"doc_key": "d", "sentences": words, key: [[], second], "clusters": []});
             let found = of(document).unwrap();
-            assert_eq!(found[1], json!({"doc_key": "d", "tokens": ["c", "d"], key: [[0, 1, "A"]]}));
+            assert_eq!(
+                found[1],
+                json!({"doc_key": "d", "tokens": ["c", "d"], key: [[0, 1, "A"]]})
+            );
         }
         let tags = of(json!({"sentences": words, "tags": [["O", "O"], ["B-A", "O"]]})).unwrap();
         assert_eq!(tags[1]["tags"], json!(["B-A", "O"]));
@@ -155,8 +192,13 @@ mod tests {
     #[test]
     fn docred_mentions_go_to_their_sentences() {
         let mention = json!({"name": "c", "pos": [0, 1], "sent_id": 1, "type": "LOC"});
-        let found = of(json!({"title": "t", "sents": [["a"], ["c"]], "vertexSet": [[mention], [mention]], "labels": []}));
-        assert_eq!(found.unwrap()[1]["entities"], json!([{"span": [0, 1], "type": "LOC"}]));
+        let found = of(
+            json!({"title": "t", "sents": [["a"], ["c"]], "vertexSet": [[mention], [mention]], "labels": []}),
+        );
+        assert_eq!(
+            found.unwrap()[1]["entities"],
+            json!([{"span": [0, 1], "type": "LOC"}])
+        );
         let bad = json!({"sents": [["a"]], "vertexSet": [[{"name": "c", "pos": [0, 1], "sent_id": 9, "type": "LOC"}]]});
         assert!(of(bad).is_err());
     }

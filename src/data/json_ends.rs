@@ -77,7 +77,8 @@ impl EndSurvey {
         if span.inclusive == Some(false) {
             return;
         }
-        self.first.get_or_insert_with(|| (convention, key.to_string(), line));
+        self.first
+            .get_or_insert_with(|| (convention, key.to_string(), line));
         self.spans += 1;
         if start == end {
             self.empty.add(line);
@@ -119,7 +120,10 @@ impl EndSurvey {
             if fewer.count > 0 {
                 let message = format!(
                     "the ends of `{key}` contradict each other: by their texts, {} are {} and {} (here) are {}; all are read as the former, correct the others",
-                    more.count, name(inclusive), fewer.count, name(!inclusive)
+                    more.count,
+                    name(inclusive),
+                    fewer.count,
+                    name(!inclusive)
                 );
                 return (inclusive, Some((fewer.line, message)));
             }
@@ -146,7 +150,9 @@ impl EndSurvey {
                 (usual, Some((self.beyond.line, message)))
             }
             (true, false) => self.by_range(true, usual, convention.certainty, key, self.empty.line),
-            (false, true) => self.by_range(false, usual, convention.certainty, key, self.beyond.line),
+            (false, true) => {
+                self.by_range(false, usual, convention.certainty, key, self.beyond.line)
+            }
             _ if convention.certainty == Certainty::Usual => (usual, None),
             // With inclusive ends, entities of one word have equal starts and ends; ten spans without one are longer ones.
             _ if self.spans >= 10 => (false, None),
@@ -173,7 +179,11 @@ impl EndSurvey {
             return (inclusive, None);
         }
         let (read, count, shown) = if inclusive {
-            ("inclusive", self.empty.count, "start and end at the same place")
+            (
+                "inclusive",
+                self.empty.count,
+                "start and end at the same place",
+            )
         } else {
             ("exclusive", self.beyond.count, "end at the length")
         };
@@ -191,7 +201,10 @@ mod tests {
 
     fn decide(certainty: Certainty, usual: bool, spans: &[(usize, usize)]) -> (bool, bool) {
         let mut survey = EndSurvey::default();
-        let convention = Convention { inclusive: usual, certainty };
+        let convention = Convention {
+            inclusive: usual,
+            certainty,
+        };
         for (start, end) in spans {
             let span = RawSpan {
                 parts: vec![(*start, *end)],
@@ -221,7 +234,11 @@ mod tests {
             (Unknown, false, &[(2, 2)], (true, false)),
             (Unknown, true, &[(1, 2); 10], (false, false)),
         ] {
-            assert_eq!(decide(certainty, usual, spans), expected, "{certainty:?} {usual} {spans:?}");
+            assert_eq!(
+                decide(certainty, usual, spans),
+                expected,
+                "{certainty:?} {usual} {spans:?}"
+            );
         }
         assert_eq!(EndSurvey::default().decide(), (false, None));
     }
@@ -229,7 +246,10 @@ mod tests {
     #[test]
     fn texts_of_entities_decide_against_the_format() {
         let mut survey = EndSurvey::default();
-        let convention = Convention { inclusive: false, certainty: Certainty::Fixed };
+        let convention = Convention {
+            inclusive: false,
+            certainty: Certainty::Fixed,
+        };
         let span = RawSpan {
             parts: vec![(0, 1)],
             label: Cow::Borrowed("A"),
@@ -237,7 +257,13 @@ mod tests {
             unit: None,
             inclusive: None,
         };
-        survey.add(7, ("entities", convention), &span, 9, |(start, end), text| end - start == text.len());
+        survey.add(
+            7,
+            ("entities", convention),
+            &span,
+            9,
+            |(start, end), text| end - start == text.len(),
+        );
         let (inclusive, warning) = survey.decide();
         assert!(inclusive);
         assert_eq!(warning.unwrap().0, 7);

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
+use super::json_fields::{Columns, Fields, offsets, pair};
+
 /// What the offsets of a span count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
@@ -13,11 +15,17 @@ pub(super) enum Unit {
     Characters,
 }
 
+/// Start and end of each part of a span.
+pub(super) type Parts = Vec<(usize, usize)>;
+
+/// Spans or problems with the index or key of each entity.
+type Placed<T> = Vec<(String, T)>;
+
 /// An entity as written in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RawSpan<'a> {
     /// Start and end of each part, as written: the end may be inclusive. More than one part for a discontinuous entity.
-    pub parts: Vec<(usize, usize)>,
+    pub parts: Parts,
     /// The entity type.
     pub label: Cow<'a, str>,
     /// The text of the entity, if the file gives it.
@@ -39,7 +47,9 @@ pub(super) enum EntityError {
     Missing(&'static str),
     #[error("has `{key}` {value}; it must be an integer, 0 or more")]
     NotAnOffset { key: &'static str, value: String },
-    #[error("has the type {0}; it must be a string (types that are numbers are named with --labels)")]
+    #[error(
+        "has the type {0}; it must be a string (types that are numbers are named with --labels)"
+    )]
     TypeIsNotAString(String),
     #[error("has `type` {kind} and `label` {label}; keep one")]
     TwoTypes { kind: String, label: String },
@@ -55,7 +65,9 @@ pub(super) enum EntityError {
         end: usize,
         unit: &'static str,
     },
-    #[error("({label}) ends at {end}, but there are only {length} {unit}; spans count {unit} from 0")]
+    #[error(
+        "({label}) ends at {end}, but there are only {length} {unit}; spans count {unit} from 0"
+    )]
     OutOfRange {
         label: String,
         end: usize,
@@ -115,7 +127,7 @@ pub(super) fn parse_entities<'a>(
     value: &'a Value,
     context: Unit,
     names: Option<&'a [String]>,
-) -> (Vec<(String, RawSpan<'a>)>, Vec<(String, EntityError)>) {
+) -> (Placed<RawSpan<'a>>, Placed<EntityError>) {
     let mut found = Found {
         context,
         names,
@@ -144,7 +156,9 @@ struct Found<'a> {
 impl<'a> Found<'a> {
     fn add(&mut self, at: String, value: &'a Value) {
         match self.parse(value) {
-            Ok(spans) => self.spans.extend(spans.into_iter().map(|span| (at.clone(), span))),
+            Ok(spans) => self
+                .spans
+                .extend(spans.into_iter().map(|span| (at.clone(), span))),
             Err(error) => self.problems.push((at, error)),
         }
     }
@@ -153,10 +167,14 @@ impl<'a> Found<'a> {
     fn add_object(&mut self, object: &'a Map<String, Value>) {
         if let Some(columns) = Columns::of(object) {
             for index in 0..columns.length {
-                let span = columns.span(index, self);
                 let at = format!("[{index}]");
-                match span {
-                    Ok(spans) => self.spans.extend(spans.into_iter().map(|span| (at.clone(), span))),
+                let item = columns.item(index);
+                match item.and_then(|(part, label, text)| Ok((part, self.labels(label)?, text))) {
+                    Ok((part, labels, text)) => {
+                        for label in labels {
+                            self.typed(at.clone(), label, text, part, None);
+                        }
+                    }
                     Err(error) => self.problems.push((at, error)),
                 }
             }
@@ -168,7 +186,7 @@ impl<'a> Found<'a> {
                     for (index, value) in list.iter().enumerate() {
                         let at = format!("[`{key}`][{index}]");
                         match pair(value) {
-                            Some(Ok(part)) => self.typed(at, key, None, part, None),
+                            Some(Ok(part)) => self.typed(at, key.as_str().into(), None, part, None),
                             Some(Err(error)) => self.problems.push((at, error)),
                             None if value.is_string() => {
                                 self.problems.push((at, EntityError::NoOffsets))
@@ -183,7 +201,13 @@ impl<'a> Found<'a> {
                         for place in places.as_array().map(Vec::as_slice).unwrap_or_default() {
                             let at = format!("[`{key}`][`{text}`]");
                             match pair(place) {
-                                Some(Ok(part)) => self.typed(at, key, Some(text), part, Some(true)),
+                                Some(Ok(part)) => self.typed(
+                                    at,
+                                    key.as_str().into(),
+                                    Some(text),
+                                    part,
+                                    Some(true),
+                                ),
                                 Some(Err(error)) => self.problems.push((at, error)),
                                 None => self.problems.push((at, EntityError::NotAnEntity)),
                             }
@@ -199,14 +223,14 @@ impl<'a> Found<'a> {
     fn typed(
         &mut self,
         at: String,
-        label: &'a str,
+        label: Cow<'a, str>,
         surface: Option<&'a str>,
         part: (usize, usize),
         inclusive: Option<bool>,
     ) {
         let span = RawSpan {
             parts: vec![part],
-            label: Cow::Borrowed(label),
+            label,
             surface,
             unit: None,
             inclusive,
@@ -231,7 +255,9 @@ impl<'a> Found<'a> {
                 (Some(offsets(start, end)), &list[0])
             }
             // What follows are scores, or spaCy's identifiers. A fourth string could be the type, and the third the text.
-            [start, end, label, rest @ ..] if rest.len() != 1 || rest[0].as_str().is_none_or(str::is_empty) => {
+            [start, end, label, rest @ ..]
+                if rest.len() != 1 || rest[0].as_str().is_none_or(str::is_empty) =>
+            {
                 (Some(offsets(start, end)), label)
             }
             _ => return Err(EntityError::NotAnEntity),
@@ -248,9 +274,12 @@ impl<'a> Found<'a> {
         Ok(labels.into_iter().map(span).collect())
     }
 
-    fn parse_object(&self, object: &'a Map<String, Value>) -> Result<Vec<RawSpan<'a>>, EntityError> {
+    fn parse_object(
+        &self,
+        object: &'a Map<String, Value>,
+    ) -> Result<Vec<RawSpan<'a>>, EntityError> {
         let fields = Fields::of(object);
-        let labels = fields.labels(self)?;
+        let labels = self.labels(fields.label()?)?;
         // Dataturks: several places of one type, with inclusive ends.
         if let Some(points) = fields.points {
             let mut spans = Vec::new();
@@ -300,193 +329,6 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Start and end as a list of two numbers.
-fn pair(value: &Value) -> Option<Result<(usize, usize), EntityError>> {
-    match value.as_array()?.as_slice() {
-        [start, end] if start.is_number() && end.is_number() => Some(offsets(start, end)),
-        _ => None,
-    }
-}
-
-fn offsets(start: &Value, end: &Value) -> Result<(usize, usize), EntityError> {
-    Ok((offset(Some(start), "start")?, offset(Some(end), "end")?))
-}
-
-/// The values of an entity object that have a meaning here, whatever the spelling of their keys.
-#[derive(Default)]
-struct Fields<'a> {
-    /// Starts, ends, and pairs of both: of unknown unit, in characters, in words.
-    start: [Option<&'a Value>; 3],
-    end: [Option<&'a Value>; 3],
-    pair: [Option<&'a Value>; 3],
-    length: Option<&'a Value>,
-    points: Option<&'a [Value]>,
-    kind: Option<&'a Value>,
-    label: Option<&'a Value>,
-    other_label: Option<&'a Value>,
-    entity: Option<&'a Value>,
-    surface: Option<&'a Value>,
-}
-
-impl<'a> Fields<'a> {
-    fn of(object: &'a Map<String, Value>) -> Self {
-        let mut fields = Self::default();
-        for (key, value) in object {
-            if value.is_null() {
-                continue;
-            }
-            let key = canonical(key);
-            let slot = match key.as_str() {
-                "start" | "startoffset" | "begin" | "beginoffset" | "startidx" | "startindex" | "startpos"
-                | "startposition" | "from" | "offset" | "s" => &mut fields.start[0],
-                "startchar" | "charstart" | "charbegin" | "startcharacter" | "characterstart" | "charoffsetbegin"
-                | "characteroffsetbegin" => &mut fields.start[1],
-                "tokenstart" | "starttoken" | "wordstart" | "startword" | "tokstart" | "tokenbegin" => {
-                    &mut fields.start[2]
-                }
-                "end" | "endoffset" | "endidx" | "endindex" | "endpos" | "endposition" | "to" | "stop" | "e" => {
-                    &mut fields.end[0]
-                }
-                "endchar" | "charend" | "endcharacter" | "characterend" | "charoffsetend" | "characteroffsetend" => {
-                    &mut fields.end[1]
-                }
-                "tokenend" | "endtoken" | "wordend" | "endword" | "tokend" => &mut fields.end[2],
-                "span" | "position" | "positions" | "offsets" | "parts" | "location" | "range" | "pos" | "spans"
-                    if value.is_array() =>
-                {
-                    &mut fields.pair[0]
-                }
-                "charspan" | "charoffsets" | "charpos" | "characters" if value.is_array() => &mut fields.pair[1],
-                "tokenspan" | "tokenoffsets" | "wordspan" if value.is_array() => &mut fields.pair[2],
-                "length" | "len" => &mut fields.length,
-                "points" => {
-                    fields.points = value.as_array().map(Vec::as_slice);
-                    continue;
-                }
-                "type" => &mut fields.kind,
-                "label" => &mut fields.label,
-                "labels" | "entitytype" | "entitylabel" | "tag" | "category" | "class" | "ner" | "nertag"
-                | "entitygroup" | "semantictype" | "typename" | "labelname" => &mut fields.other_label,
-                "entity" => &mut fields.entity,
-                "text" | "surface" | "mention" | "word" | "value" | "entitytext" | "phrase" | "spantext" | "name"
-                | "content" => &mut fields.surface,
-                _ => continue,
-            };
-            slot.get_or_insert(value);
-        }
-        fields
-    }
-
-    fn labels(&self, found: &Found<'a>) -> Result<Vec<Cow<'a, str>>, EntityError> {
-        match (self.kind, self.label) {
-            (Some(kind), Some(label)) if kind != label => Err(EntityError::TwoTypes {
-                kind: kind.to_string(),
-                label: label.to_string(),
-            }),
-            (Some(value), _) | (None, Some(value)) => found.labels(value),
-            (None, None) => {
-                let value = self.other_label.or(self.entity);
-                found.labels(value.ok_or(EntityError::Missing("type"))?)
-            }
-        }
-    }
-
-    /// The text of the entity. `entity` is the text where another key gives the type.
-    fn surface(&self) -> Option<&'a str> {
-        let is_typed = self.kind.or(self.label).or(self.other_label).is_some();
-        let value = self.surface.or(self.entity.filter(|_| is_typed))?;
-        match value {
-            Value::Array(parts) if parts.len() == 1 => parts[0].as_str(),
-            value => value.as_str(),
-        }
-    }
-
-    fn parts(&self, context: Unit) -> Result<(Vec<(usize, usize)>, Option<Unit>), EntityError> {
-        let units = [None, Some(Unit::Characters), Some(Unit::Words)];
-        let order = match context {
-            Unit::Words => [2, 0, 1],
-            Unit::Characters => [1, 0, 2],
-        };
-        for slot in order {
-            if let Some(value) = self.pair[slot] {
-                return Ok((parse_parts(value)?, units[slot]));
-            }
-            if self.start[slot].is_none() && self.end[slot].is_none() {
-                continue;
-            }
-            let start = offset(self.start[slot], "start")?;
-            let end = match (self.end[slot], self.length) {
-                (None, Some(length)) => start.saturating_add(offset(Some(length), "length")?),
-                (end, _) => offset(end, "end")?,
-            };
-            return Ok((vec![(start, end)], units[slot]));
-        }
-        Err(EntityError::Missing("start"))
-    }
-}
-
-/// `[start, end]`, or a list of those for the parts of a discontinuous entity.
-fn parse_parts(value: &Value) -> Result<Vec<(usize, usize)>, EntityError> {
-    if let Some(part) = pair(value) {
-        return Ok(vec![part?]);
-    }
-    let list = value.as_array().map(Vec::as_slice).unwrap_or_default();
-    let parts = list.iter().map(|part| match part {
-        Value::Object(object) => {
-            let fields = Fields::of(object);
-            let (parts, _) = fields.parts(Unit::Characters)?;
-            parts.first().copied().ok_or(EntityError::NotAnEntity)
-        }
-        part => pair(part).ok_or(EntityError::NotAnEntity)?,
-    });
-    let parts: Vec<(usize, usize)> = parts.collect::<Result<_, _>>()?;
-    if parts.is_empty() {
-        return Err(EntityError::Missing("start"));
-    }
-    Ok(parts)
-}
-
-/// Entities as columns: lists of starts, ends and types of equal length.
-struct Columns<'a> {
-    start: &'a [Value],
-    end: &'a [Value],
-    label: &'a [Value],
-    surface: Option<&'a [Value]>,
-    length: usize,
-}
-
-impl<'a> Columns<'a> {
-    fn of(object: &'a Map<String, Value>) -> Option<Self> {
-        let fields = Fields::of(object);
-        let list = |value: Option<&'a Value>| value.and_then(Value::as_array).map(Vec::as_slice);
-        let any = |slots: [Option<&'a Value>; 3]| list(slots.into_iter().flatten().next());
-        let start = any(fields.start)?;
-        let end = any(fields.end)?;
-        let label = list(fields.kind.or(fields.label).or(fields.other_label).or(fields.entity))?;
-        Some(Self {
-            start,
-            end,
-            label,
-            surface: list(fields.surface),
-            length: start.len().max(end.len()).max(label.len()),
-        })
-    }
-
-    fn span(&self, index: usize, found: &Found<'a>) -> Result<Vec<RawSpan<'a>>, EntityError> {
-        let start = offset(self.start.get(index), "start")?;
-        let end = offset(self.end.get(index), "end")?;
-        let labels = found.labels(self.label.get(index).ok_or(EntityError::Missing("type"))?)?;
-        let span = |label| RawSpan {
-            parts: vec![(start, end)],
-            label,
-            surface: self.surface.and_then(|list| list.get(index)?.as_str()),
-            unit: None,
-            inclusive: None,
-        };
-        Ok(labels.into_iter().map(span).collect())
-    }
-}
-
 /// Checks that a span with an exclusive end is not empty and within `length` words or characters.
 pub(super) fn check_span(
     (start, end): (usize, usize),
@@ -500,9 +342,19 @@ pub(super) fn check_span(
     };
     let label = label.to_string();
     if start >= end {
-        Err(EntityError::EmptySpan { label, start, end, unit })
+        Err(EntityError::EmptySpan {
+            label,
+            start,
+            end,
+            unit,
+        })
     } else if end > length {
-        Err(EntityError::OutOfRange { label, end, length, unit })
+        Err(EntityError::OutOfRange {
+            label,
+            end,
+            length,
+            unit,
+        })
     } else {
         Ok(())
     }
@@ -512,13 +364,15 @@ pub(super) fn check_span(
 pub(super) fn parse_index_entity(
     value: &Value,
     length: usize,
-) -> Result<(Vec<(usize, usize)>, &str), EntityError> {
+) -> Result<(Parts, &str), EntityError> {
     let object = value.as_object().ok_or(EntityError::NotAnIndexEntity)?;
     let list = object.get("index").and_then(Value::as_array);
     let list = list.ok_or(EntityError::NoIndexList)?;
     let label = match object.get("type").or_else(|| object.get("label")) {
         None | Some(Value::Null) => return Err(EntityError::Missing("type")),
-        Some(Value::String(label)) if label.trim().is_empty() => return Err(EntityError::EmptyType),
+        Some(Value::String(label)) if label.trim().is_empty() => {
+            return Err(EntityError::EmptyType);
+        }
         Some(Value::String(label)) => label,
         Some(other) => return Err(EntityError::TypeIsNotAString(other.to_string())),
     };
@@ -544,13 +398,22 @@ mod tests {
     use serde_json::json;
 
     /// The spans as (parts, type, text).
-    fn spans(value: &Value, context: Unit) -> Result<Vec<(Vec<(usize, usize)>, String, Option<String>)>, EntityError> {
+    fn spans(
+        value: &Value,
+        context: Unit,
+    ) -> Result<Vec<(Parts, String, Option<String>)>, EntityError> {
         let (spans, problems) = parse_entities(value, context, None);
         match problems.into_iter().next() {
             Some((_, error)) => Err(error),
             None => Ok(spans
                 .into_iter()
-                .map(|(_, span)| (span.parts, span.label.into_owned(), span.surface.map(str::to_string)))
+                .map(|(_, span)| {
+                    (
+                        span.parts,
+                        span.label.into_owned(),
+                        span.surface.map(str::to_string),
+                    )
+                })
                 .collect()),
         }
     }
@@ -605,14 +468,27 @@ mod tests {
     #[test]
     fn texts_of_entities_and_parts_are_kept() {
         let text = |value: Value| spans(&value, Unit::Characters).unwrap()[0].2.clone();
-        assert_eq!(text(json!([{"start_idx": 3, "end_idx": 4, "type": "A", "entity": "xy"}])).unwrap(), "xy");
-        assert_eq!(text(json!([{"start": 3, "end": 4, "entity": "A", "value": "xy"}])).unwrap(), "xy");
-        assert_eq!(text(json!([{"offsets": [[3, 4]], "type": "A", "text": ["xy"]}])).unwrap(), "xy");
+        assert_eq!(
+            text(json!([{"start_idx": 3, "end_idx": 4, "type": "A", "entity": "xy"}])).unwrap(),
+            "xy"
+        );
+        assert_eq!(
+            text(json!([{"start": 3, "end": 4, "entity": "A", "value": "xy"}])).unwrap(),
+            "xy"
+        );
+        assert_eq!(
+            text(json!([{"offsets": [[3, 4]], "type": "A", "text": ["xy"]}])).unwrap(),
+            "xy"
+        );
         assert_eq!(text(json!({"A": {"xy": [[3, 4]]}})).unwrap(), "xy");
-        let points = json!([{"label": ["A", "B"], "points": [{"start": 0, "end": 1, "text": "xy"}]}]);
+        let points =
+            json!([{"label": ["A", "B"], "points": [{"start": 0, "end": 1, "text": "xy"}]}]);
         assert_eq!(spans(&points, Unit::Characters).unwrap().len(), 2);
         let parts = json!([{"offsets": [[3, 4], [6, 8]], "type": "A"}]);
-        assert_eq!(spans(&parts, Unit::Characters).unwrap()[0].0, [(3, 4), (6, 8)]);
+        assert_eq!(
+            spans(&parts, Unit::Characters).unwrap()[0].0,
+            [(3, 4), (6, 8)]
+        );
         let both = json!([{"start": 0, "end": 9, "token_start": 1, "token_end": 2, "label": "A"}]);
         assert_eq!(spans(&both, Unit::Words).unwrap()[0].0, [(1, 2)]);
         assert_eq!(spans(&both, Unit::Characters).unwrap()[0].0, [(0, 9)]);
@@ -624,7 +500,11 @@ mod tests {
         let value = json!([[0, 1, 1], {"start": 0, "end": 1, "label": 2}]);
         let (spans, problems) = parse_entities(&value, Unit::Words, Some(&names));
         assert_eq!(spans[0].1.label, "Y");
-        assert!(problems[0].1.to_string().contains("--labels"), "{}", problems[0].1);
+        assert!(
+            problems[0].1.to_string().contains("--labels"),
+            "{}",
+            problems[0].1
+        );
     }
 
     #[test]
@@ -642,7 +522,14 @@ mod tests {
         };
         assert_eq!(of(json!([1, 2, 3])), Ok(vec![(1, 4)]));
         assert_eq!(of(json!([0, 1, 3])), Ok(vec![(0, 2), (3, 4)]));
-        for index in [json!([]), json!([2, 1]), json!([1, 1]), json!([4]), json!([u64::MAX]), json!(3)] {
+        for index in [
+            json!([]),
+            json!([2, 1]),
+            json!([1, 1]),
+            json!([4]),
+            json!([u64::MAX]),
+            json!(3),
+        ] {
             assert!(of(index).is_err());
         }
     }

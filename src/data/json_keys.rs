@@ -8,35 +8,142 @@ use super::json_entity::canonical;
 
 /// Keys of lists of words.
 pub(super) const WORDS: [&str; 9] = [
-    "tokens", "words", "tokenizedtext", "token", "word", "tokenized", "sentence", "text", "sent",
+    "tokens",
+    "words",
+    "tokenizedtext",
+    "token",
+    "word",
+    "tokenized",
+    "sentence",
+    "text",
+    "sent",
 ];
 /// Keys of texts.
 pub(super) const TEXTS: [&str; 19] = [
-    "text", "content", "sentence", "sourcetext", "rawtext", "sentencetext", "documenttext", "fulltext", "context",
-    "utterance", "passage", "paragraph", "source", "body", "raw", "input", "query", "data", "document",
+    "text",
+    "content",
+    "sentence",
+    "sourcetext",
+    "rawtext",
+    "sentencetext",
+    "documenttext",
+    "fulltext",
+    "context",
+    "utterance",
+    "passage",
+    "paragraph",
+    "source",
+    "body",
+    "raw",
+    "input",
+    "query",
+    "data",
+    "document",
 ];
 /// Keys of lists of tags, one for each word. Where a record has several, the first of this list counts.
 const TAGS: [&str; 27] = [
-    "nertags", "nertag", "ner", "ners", "nerlabels", "tags", "labels", "biotags", "iobtags", "iob2tags", "bioestags",
-    "biloutags", "bio", "iob", "iob2", "bioes", "strtags", "entitytags", "tokenlabels", "wordlabels", "goldtags",
-    "goldlabels", "nerseq", "tag", "label", "finenertags", "tagsequence",
+    "nertags",
+    "nertag",
+    "ner",
+    "ners",
+    "nerlabels",
+    "tags",
+    "labels",
+    "biotags",
+    "iobtags",
+    "iob2tags",
+    "bioestags",
+    "biloutags",
+    "bio",
+    "iob",
+    "iob2",
+    "bioes",
+    "strtags",
+    "entitytags",
+    "tokenlabels",
+    "wordlabels",
+    "goldtags",
+    "goldlabels",
+    "nerseq",
+    "tag",
+    "label",
+    "finenertags",
+    "tagsequence",
 ];
 /// Keys of further layers of tags, for nested entities.
 const NESTED_TAGS: [&str; 6] = [
-    "nestednertags", "nertagsnested", "nertags2", "nestedtags", "innernertags", "nertagsinner",
+    "nestednertags",
+    "nertagsnested",
+    "nertags2",
+    "nestedtags",
+    "innernertags",
+    "nertagsinner",
 ];
 /// Keys of entities as spans.
 const SPANS: [&str; 28] = [
-    "entities", "ner", "ners", "entitymentions", "labels", "label", "spans", "ents", "annotations", "annotation",
-    "namedentities", "nerspans", "entityspans", "goldentities", "goldspans", "nerentities", "entity", "mentions",
-    "privacymask", "goldner", "spanlabels", "span", "entitylist", "nertags", "gold", "tags", "concepts", "slots",
+    "entities",
+    "ner",
+    "ners",
+    "entitymentions",
+    "labels",
+    "label",
+    "spans",
+    "ents",
+    "annotations",
+    "annotation",
+    "namedentities",
+    "nerspans",
+    "entityspans",
+    "goldentities",
+    "goldspans",
+    "nerentities",
+    "entity",
+    "mentions",
+    "privacymask",
+    "goldner",
+    "spanlabels",
+    "span",
+    "entitylist",
+    "nertags",
+    "gold",
+    "tags",
+    "concepts",
+    "slots",
 ];
 /// Keys that look like those of annotations and are not: other tasks, and lists of types.
 const OTHER: [&str; 32] = [
-    "pos", "postags", "upos", "xpos", "upostags", "chunktags", "chunks", "labelset", "labellist", "labelnames",
-    "entitytypes", "nernegatives", "relations", "relationmentions", "eventmentions", "events", "tagset", "annotator",
-    "annotators", "annotationid", "annotationapprover", "spanid", "language", "deptags", "srltags", "negatives",
-    "morphtags", "classificationlabel", "sentencelabel", "annotatorid", "entitylinks", "corefmentions",
+    "pos",
+    "postags",
+    "upos",
+    "xpos",
+    "upostags",
+    "chunktags",
+    "chunks",
+    "labelset",
+    "labellist",
+    "labelnames",
+    "entitytypes",
+    "nernegatives",
+    "relations",
+    "relationmentions",
+    "eventmentions",
+    "events",
+    "tagset",
+    "annotator",
+    "annotators",
+    "annotationid",
+    "annotationapprover",
+    "spanid",
+    "language",
+    "deptags",
+    "srltags",
+    "negatives",
+    "morphtags",
+    "classificationlabel",
+    "sentencelabel",
+    "annotatorid",
+    "entitylinks",
+    "corefmentions",
 ];
 /// Parts of keys that suggest annotations of entities.
 const SUSPICIOUS: [&str; 9] = [
@@ -62,7 +169,10 @@ pub(super) fn find<'a>(
         })
         .collect();
     found.sort_by_key(|(index, ..)| *index);
-    found.into_iter().map(|(_, key, value)| (key, value)).collect()
+    found
+        .into_iter()
+        .map(|(_, key, value)| (key, value))
+        .collect()
 }
 
 /// The annotations of a record.
@@ -83,7 +193,12 @@ pub(super) struct Annotations<'a> {
 impl<'a> Annotations<'a> {
     /// Finds the annotations of a record with `length` words under the key `used`. Lists of strings beside spans are lists of
     /// types where they do not have one string for each word, and always in GLiNER's format.
-    pub fn of_words(object: &'a Map<String, Value>, used: &str, length: usize, is_gliner: bool) -> Self {
+    pub fn of_words(
+        object: &'a Map<String, Value>,
+        used: &str,
+        length: usize,
+        is_gliner: bool,
+    ) -> Self {
         let mut found = Self::of(object, &[used]);
         if found.spans.is_some() {
             let fits = |value: &Value| value.as_array().is_none_or(|list| list.len() == length);
@@ -113,7 +228,10 @@ impl<'a> Annotations<'a> {
             }
         }
         for (key, value) in find(object, &SPANS) {
-            if is_used(key) || !is_span_list(value) || found.tags.iter().any(|(tags, _)| *tags == key) {
+            if is_used(key)
+                || !is_span_list(value)
+                || found.tags.iter().any(|(tags, _)| *tags == key)
+            {
                 continue;
             }
             match found.spans {
@@ -132,7 +250,9 @@ impl<'a> Annotations<'a> {
         }
         if !found.tags.is_empty() {
             let nested = find(object, &NESTED_TAGS).into_iter();
-            found.tags.extend(nested.filter(|(_, value)| is_tag_list(value)));
+            found
+                .tags
+                .extend(nested.filter(|(_, value)| is_tag_list(value)));
         }
         found.present = !found.tags.is_empty() || found.spans.is_some() || found.has_null(object);
         if !found.present {
@@ -174,10 +294,13 @@ fn is_tag_list(value: &Value) -> bool {
     }
 }
 
-/// Lists or objects, as a list or as an object.
+/// Lists or objects, as a list or as an object. Other values among them are reported one by one.
 fn is_span_list(value: &Value) -> bool {
     match value {
-        Value::Array(list) => list.iter().all(|item| item.is_object() || item.is_array()),
+        Value::Array(list) => {
+            let is_span = |item: &Value| item.is_object() || item.is_array();
+            list.is_empty() || list.iter().any(is_span)
+        }
         Value::Object(_) => true,
         _ => false,
     }
@@ -199,7 +322,8 @@ mod tests {
 
     #[test]
     fn tags_and_spans_are_told_apart_by_their_form() {
-        let wikiann = json!({"tokens": ["A"], "ner_tags": [1], "langs": ["en"], "spans": ["PER: A"]});
+        let wikiann =
+            json!({"tokens": ["A"], "ner_tags": [1], "langs": ["en"], "spans": ["PER: A"]});
         assert_eq!(of(&wikiann).tags[0].0, "ner_tags");
         assert!(of(&wikiann).spans.is_none());
         let ner = json!({"tokens": ["A"], "ner": [[0, 1, "A"]], "pos_tags": ["N"]});
@@ -209,15 +333,32 @@ mod tests {
         let keys: Vec<&str> = of(&germeval).tags.iter().map(|(key, _)| *key).collect();
         assert_eq!(keys, ["ner_tags", "nested_ner_tags"]);
         let fine = json!({"tokens": ["A"], "fine_ner_tags": [1], "ner_tags": [1]});
-        assert_eq!((of(&fine).tags[0].0, of(&fine).unused), ("ner_tags", vec!["fine_ner_tags"]));
+        assert_eq!(
+            (of(&fine).tags[0].0, of(&fine).unused),
+            ("ner_tags", vec!["fine_ner_tags"])
+        );
     }
 
     #[test]
     fn unknown_keys_are_listed_only_when_nothing_is_known() {
-        assert_eq!(of(&json!({"tokens": [], "my_ner_stuff": [1], "id": 1})).unknown, ["my_ner_stuff"]);
-        assert!(of(&json!({"tokens": [], "my_ner_stuff": [1], "entities": []})).unknown.is_empty());
-        assert!(of(&json!({"tokens": [], "pos_tags": [1], "language": "x"})).unknown.is_empty());
+        assert_eq!(
+            of(&json!({"tokens": [], "my_ner_stuff": [1], "id": 1})).unknown,
+            ["my_ner_stuff"]
+        );
+        assert!(
+            of(&json!({"tokens": [], "my_ner_stuff": [1], "entities": []}))
+                .unknown
+                .is_empty()
+        );
+        assert!(
+            of(&json!({"tokens": [], "pos_tags": [1], "language": "x"}))
+                .unknown
+                .is_empty()
+        );
         assert!(of(&json!({"tokens": [], "ner_tags": null})).present);
-        assert_eq!(of(&json!({"tokens": [], "entities": [[0, 1, "A"]], "ner": [[0, 1, "A"]]})).unknown, ["ner"]);
+        assert_eq!(
+            of(&json!({"tokens": [], "entities": [[0, 1, "A"]], "ner": [[0, 1, "A"]]})).unknown,
+            ["ner"]
+        );
     }
 }

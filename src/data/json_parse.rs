@@ -105,8 +105,7 @@ pub(super) fn parse_all(text: &str) -> Result<Value, JsonError> {
 
 /// The byte length of the JSON value at the start of a text, which is not stored.
 pub(super) fn length_of_one(text: &str) -> Option<usize> {
-    let mut values =
-        serde_json::Deserializer::from_str(text).into_iter::<serde::de::IgnoredAny>();
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<serde::de::IgnoredAny>();
     values.next()?.ok()?;
     Some(values.byte_offset())
 }
@@ -120,11 +119,17 @@ fn explain(text: &str, error: &serde_json::Error) -> JsonError {
     };
     // The position is that of the first character which does not fit, or of the one before it.
     let near = &text[floor(text, byte.saturating_sub(2))..floor(text, byte + 12)];
-    if ["NaN", "nan", "Infinity"].iter().any(|name| near.contains(name)) {
+    if ["NaN", "nan", "Infinity"]
+        .iter()
+        .any(|name| near.contains(name))
+    {
         message.push_str("; NaN and Infinity are not JSON, write null");
     } else if near.contains('\'') && !near.contains('"') {
         message.push_str("; JSON strings have double quotes, write the file with a JSON library");
-    } else if ["None", "True", "False"].iter().any(|name| near.contains(name)) {
+    } else if ["None", "True", "False"]
+        .iter()
+        .any(|name| near.contains(name))
+    {
         message.push_str("; write null, true and false instead of Python's None, True and False");
     }
     JsonError { message, byte }
@@ -240,7 +245,10 @@ mod tests {
         let text = r#"{"a": [1, -2, 3.5, 99999999999999999999, null, true, "x😀\n"], "b": {}}"#;
         let value: Value = serde_json::from_str(text).unwrap();
         assert_eq!(parse_all(text).unwrap(), value);
-        assert_eq!(parse_one(&format!("{text} , 1")).unwrap(), (value, text.len()));
+        assert_eq!(
+            parse_one(&format!("{text} , 1")).unwrap(),
+            (value, text.len())
+        );
         assert_eq!(parse_one(" [1]x").unwrap(), (json!([1]), 4));
         assert_eq!(length_of_one(text), Some(text.len()));
         assert!(parse_all("1 2").is_err() && parse_one("").is_err() && parse_one("  ").is_err());

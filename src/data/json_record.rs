@@ -3,21 +3,15 @@
 //! Records have words with tags or with spans of words, or a text with spans of characters. Files are read twice: first to
 //! decide what holds for all records (see [`Survey`]), then to convert them.
 
-use std::collections::HashSet;
-
 use serde_json::{Map, Value};
 
 use super::json::{self, Place};
-use super::json_content::{document, text, words};
-use super::json_entity::{RawSpan, Unit, check_span, offset, parse_entities, parse_index_entity, type_name};
+use super::json_entity::{RawSpan, Unit, parse_entities, type_name};
 use super::json_keys::{Annotations, KNOWN};
-use super::json_survey::{Rules, Survey};
-use super::json_tags::layers;
-use super::json_text::exclusive;
+use super::json_survey::Survey;
 use super::source::{Collector, Source};
-use super::tally::{DISCONTINUOUS, Tally};
-use super::{ReadOptions, Severity, json_document, words};
-use crate::text::{Discontinuous, Entity, Misaligned, Sentence};
+use super::tally::Tally;
+use super::{ReadOptions, Severity, json_document};
 
 /// The kind of a JSON record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +37,7 @@ impl RecordKind {
     }
 
     /// The key that every record has.
-    fn key(self) -> &'static str {
+    pub fn key(self) -> &'static str {
         match self {
             RecordKind::Tokens | RecordKind::Sentences => "tokens",
             RecordKind::Index => "sentence",
@@ -54,10 +48,17 @@ impl RecordKind {
 }
 
 /// Reads a JSON file of records with words or texts.
-pub(super) fn read(source: &Source, kind: RecordKind, options: &ReadOptions, corpus: &mut Collector) {
+pub(super) fn read(
+    source: &Source,
+    kind: RecordKind,
+    options: &ReadOptions,
+    corpus: &mut Collector,
+) {
     let mut survey = Survey::default();
     json::records(source, |place, value| {
-        let _ = each_sentence(value, kind, |kind, object| survey.add(place, kind, object, options));
+        let _ = each_sentence(value, kind, |kind, object| {
+            survey.add(place, kind, object, options)
+        });
     });
     let rules = match survey.decide(source, options, corpus) {
         Ok(rules) => rules,
@@ -74,7 +75,11 @@ pub(super) fn read(source: &Source, kind: RecordKind, options: &ReadOptions, cor
             }
         });
         if let Err(problem) = result {
-            corpus.report(Severity::Error, place.at, format!("{}{problem}", place.prefix));
+            corpus.report(
+                Severity::Error,
+                place.at,
+                format!("{}{problem}", place.prefix),
+            );
         }
     });
     faults.report(corpus);
@@ -112,7 +117,11 @@ pub(super) struct Record<'a, 'b> {
 }
 
 impl<'a, 'b> Record<'a, 'b> {
-    pub fn new(object: &'a Map<String, Value>, place: &'b Place, corpus: &'b mut Collector) -> Self {
+    pub fn new(
+        object: &'a Map<String, Value>,
+        place: &'b Place,
+        corpus: &'b mut Collector,
+    ) -> Self {
         Self {
             object,
             place,
@@ -163,14 +172,21 @@ impl<'a, 'b> Record<'a, 'b> {
         }
         for key in &found.unused {
             let used = found.tags.first().map_or("", |(key, _)| key);
-            tally.add(self.line(), &format!("`{key}` is not used, because `{used}` is ({{n}} records)"));
+            tally.add(
+                self.line(),
+                &format!("`{key}` is not used, because `{used}` is ({{n}} records)"),
+            );
         }
         if found.present && found.tags.is_empty() && found.spans.is_none() {
-            tally.add(self.line(), "{n} records have null instead of annotations; read as sentences without entities");
+            tally.add(
+                self.line(),
+                "{n} records have null instead of annotations; read as sentences without entities",
+            );
         }
     }
 
-    fn strings(&mut self, key: &str, value: &'a Value) -> Option<Vec<&'a str>> {
+    /// The strings of a list.
+    pub fn strings(&mut self, key: &str, value: &'a Value) -> Option<Vec<&'a str>> {
         let list = value.as_array();
         let strings = list.and_then(|list| list.iter().map(Value::as_str).collect());
         if strings.is_none() {
@@ -179,85 +195,15 @@ impl<'a, 'b> Record<'a, 'b> {
         strings
     }
 
-    fn convert_words(&mut self, kind: RecordKind, rules: &Rules, options: &'a ReadOptions, tally: &mut Tally) {
-        let list = match words(self.object) {
-            Ok(list) => list,
-            Err(problem) if problem.is_empty() => return self.lacks(kind.key()),
-            Err(problem) => return self.error(problem),
-        };
-        let found = Annotations::of_words(self.object, list.key, list.words.len(), kind == RecordKind::Gliner);
-        self.check(&found, tally);
-        let mut sentence = self.sentence(list.key, &list.words);
-        sentence.document = document(self.object, &[list.key]);
-        let (mut tagged, mut known) = (Vec::new(), HashSet::new());
-        let mut has_tags = false;
-        let from_keys = found.tags.iter().map(|(key, value)| {
-            (key.to_string(), layers(key, value, list.words.len()))
-        });
-        let from_words = list.tags.into_iter().map(|(key, layers)| (key, Ok(layers)));
-        for (key, layers) in from_keys.chain(from_words) {
-            let layers = match layers {
-                Ok(layers) => layers,
-                Err(problem) => {
-                    self.error(problem);
-                    continue;
-                }
-            };
-            has_tags = true;
-            let (entities, warnings, error) = rules.tags.decode(&key, &layers);
-            warnings.iter().for_each(|warning| self.warn(warning));
-            if let Some(error) = error {
-                self.error(error);
-            }
-            tagged.extend(entities.into_iter().filter(|entity| known.insert(entity.clone())));
-        }
-        if let Some((key, value)) = found.spans {
-            let is_empty = value.as_array().is_some_and(Vec::is_empty);
-            if is_empty && !sentence.is_empty() && rules.tag_key.as_deref() == Some(key) {
-                self.error(format!("`{key}` has 0 tags for {} words; give one for each word", sentence.len()));
-            }
-            self.word_spans(key, value, rules, options, &mut sentence);
-            let spans: HashSet<&Entity> = sentence.entities.iter().collect();
-            if has_tags && self.valid && !tagged.iter().all(|entity| spans.contains(entity)) {
-                let tags = found.tags.first().map_or("the tags of the words", |(key, _)| key);
-                self.error(format!("`{key}` and `{tags}` give different entities; delete one of them"));
-            }
-        } else {
-            sentence.entities = tagged;
-        }
-        self.own_keys(&mut sentence);
-        tally.add_many(self.line(), DISCONTINUOUS, sentence.discontinuous.len());
-        if self.valid {
-            self.corpus.push(self.place.at.0, sentence);
-        }
-    }
-
-    fn sentence(&mut self, key: &str, words: &[&str]) -> Sentence {
-        if let Some(index) = words.iter().position(|word| word.is_empty()) {
-            self.error(format!("word {index} is empty; remove it"));
-        }
-        let text = text(self.object).filter(|(text, _)| *text != key);
-        let aligned = text.and_then(|(_, text)| words::align(text, words));
-        if let (Some(("text", _)), None) = (text, &aligned) {
-            self.warn(format!("`text` does not consist of the words of `{key}` in order; using the words joined by spaces"));
-        }
-        let mut sentence = aligned.unwrap_or_else(|| Sentence::from_words(words.iter().copied()));
-        sentence.pos = self.part_of_speech(sentence.len(), true);
-        for (key, words) in [("ltokens", &mut sentence.left), ("rtokens", &mut sentence.right)] {
-            if let Some(value) = self.object.get(key).filter(|value| !value.is_null()) {
-                let strings = self.strings(key, value).unwrap_or_default();
-                *words = strings.into_iter().map(str::to_string).collect();
-            }
-        }
-        sentence
-    }
-
     /// The part-of-speech tags. A text is split into words by this program; tags for a different split are no error.
     pub fn part_of_speech(&mut self, length: usize, is_strict: bool) -> Option<Vec<String>> {
         let value = self.object.get("pos").filter(|value| !value.is_null())?;
         let tags = self.strings("pos", value)?;
         if tags.len() != length {
-            let message = format!("`pos` has {} tags for {length} words; give one for each word, or none", tags.len());
+            let message = format!(
+                "`pos` has {} tags for {length} words; give one for each word, or none",
+                tags.len()
+            );
             if is_strict {
                 self.error(message);
             } else {
@@ -266,33 +212,6 @@ impl<'a, 'b> Record<'a, 'b> {
             return None;
         }
         Some(tags.into_iter().map(str::to_string).collect())
-    }
-
-    fn word_spans(&mut self, key: &str, value: &'a Value, rules: &Rules, options: &'a ReadOptions, sentence: &mut Sentence) {
-        let mut seen = HashSet::new();
-        // Lists of word indices have no ends.
-        let list = value.as_array().map(Vec::as_slice).unwrap_or_default();
-        if list.iter().any(|entity| entity.get("index").is_some_and(Value::is_array)) {
-            for (index, value) in list.iter().enumerate() {
-                match parse_index_entity(value, sentence.len()) {
-                    Ok((parts, label)) => self.add_words(&mut seen, parts, label, sentence),
-                    Err(problem) => self.error(format!("`{key}`[{index}] {problem}")),
-                }
-            }
-            return;
-        }
-        let length = sentence.text.chars().count();
-        for (at, span) in self.spans(key, value, Unit::Words, options) {
-            let unit = span.unit.unwrap_or(rules.unit);
-            let parts = exclusive(&span, rules.inclusive && unit == Unit::Words);
-            let length = if unit == Unit::Words { sentence.len() } else { length };
-            let problem = parts.iter().find_map(|part| check_span(*part, &span.label, length, unit).err());
-            match problem {
-                Some(problem) => self.error(format!("{at} {problem}")),
-                None if unit == Unit::Words => self.add_words(&mut seen, parts, &span.label, sentence),
-                None => self.add_characters(&mut seen, parts, &span.label, sentence),
-            }
-        }
     }
 
     /// The spans of a value with their places, such as `entities`[3]; those that cannot be parsed are reported.
@@ -307,87 +226,431 @@ impl<'a, 'b> Record<'a, 'b> {
         for (at, problem) in problems {
             self.error(format!("`{key}`{at} {problem}"));
         }
-        spans.into_iter().map(|(at, span)| (format!("`{key}`{at}"), span)).collect()
+        spans
+            .into_iter()
+            .map(|(at, span)| (format!("`{key}`{at}"), span))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::json_fixtures::{found, read_text, read_with};
+    use crate::data::{Format, Problem};
+    use crate::text::{Entity, Sentence};
+    use proptest::prelude::*;
+
+    fn with(format: Format, content: impl AsRef<[u8]>) -> (Vec<Sentence>, Vec<Problem>) {
+        read_with(content, &ReadOptions::of(format))
     }
 
-    fn is_new(&mut self, seen: &mut HashSet<(Vec<(usize, usize)>, String)>, parts: &[(usize, usize)], label: &str) -> bool {
-        let is_new = seen.insert((parts.to_vec(), label.to_string()));
-        if !is_new {
-            let (start, end) = parts[0];
-            self.warn(format!("{label} {start}..{end} is given twice; counted once, delete one"));
-        }
-        is_new
+    #[test]
+    fn tokens_with_word_spans() {
+        let (sentences, problems) = with(
+            Format::TokensJsonl,
+            r#"{"doc": 3, "tokens": ["New", "York", "."], "pos": ["N", "N", "P"], "entities": [{"start": 0, "end": 2, "type": "LOC"}, [0, 1, "X"]], "text": "New York."}"#,
+        );
+        assert_eq!(problems, []);
+        assert_eq!(sentences[0].text, "New York.");
+        assert_eq!(sentences[0].document.as_deref(), Some("3"));
+        assert_eq!(sentences[0].pos.as_ref().unwrap().len(), 3);
+        assert_eq!(
+            sentences[0].entities,
+            [Entity::new(0, 2, "LOC"), Entity::new(0, 1, "X")]
+        );
     }
 
-    fn add_words(
-        &mut self,
-        seen: &mut HashSet<(Vec<(usize, usize)>, String)>,
-        parts: Vec<(usize, usize)>,
-        label: &str,
-        sentence: &mut Sentence,
-    ) {
-        if !self.is_new(seen, &parts, label) {
-            return;
-        }
-        if let [(start, end)] = parts[..] {
-            return sentence.entities.push(Entity::new(start, end, label));
-        }
-        let characters = |(start, end): &(usize, usize)| (sentence.words[*start].start, sentence.words[end - 1].end);
-        let parts = parts.iter().map(characters).collect();
-        sentence.discontinuous.push(Discontinuous { parts, label: label.to_string() });
+    #[test]
+    fn texts_with_character_spans() {
+        let (sentences, problems) = with(
+            Format::TextJsonl,
+            "\n{\"id\": 1, \"text\": \"👩‍🔬 Zoë in 北京\", \"label\": [[4, 7, \"PER\"], [11, 13, \"LOC\"], [5, 7, \"BAD\"]]}\r\n",
+        );
+        assert_eq!(
+            sentences[0].entities,
+            [Entity::new(1, 2, "PER"), Entity::new(3, 5, "LOC")]
+        );
+        assert_eq!(sentences[0].misaligned.len(), 1);
+        assert_eq!(problems.len(), 1);
+        assert!(
+            problems[0].message.contains("`oë`"),
+            "{}",
+            problems[0].message
+        );
     }
 
-    fn add_characters(
-        &mut self,
-        seen: &mut HashSet<(Vec<(usize, usize)>, String)>,
-        parts: Vec<(usize, usize)>,
-        label: &str,
-        sentence: &mut Sentence,
-    ) {
-        if !self.is_new(seen, &parts, label) {
-            return;
-        }
-        let label = label.to_string();
-        let [(start, end)] = parts[..] else {
-            return sentence.discontinuous.push(Discontinuous { parts, label });
-        };
-        match sentence.span_of(start, end) {
-            Some(span) => sentence.entities.push(Entity::new(span.start, span.end, label)),
-            None => {
-                self.warn(format!(
-                    "{label} {start}..{end} `{}` does not start and end at word boundaries, so no model can find it; correct the offsets if they are wrong",
-                    crate::text::slice(&sentence.text, start, end)
-                ));
-                sentence.misaligned.push(Misaligned { start, end, label });
-            }
+    /// The records that the issue tracker has as examples of zero entities without a word.
+    #[test]
+    fn common_records_have_their_entities() {
+        for (content, entities) in [
+            (
+                r#"{"tokens": ["Maria", "Keller", "sings"], "ner_tags": ["B-PER", "I-PER", "O"]}"#,
+                "Maria Keller",
+            ),
+            (
+                r#"{"tokens": ["Maria", "Keller", "sings"], "tags": ["B-PER", "I-PER", "O"]}"#,
+                "Maria Keller",
+            ),
+            (
+                r#"{"tokens": ["Maria", "Keller", "sings"], "labels": ["I-PER", "I-PER", "O"]}"#,
+                "Maria Keller",
+            ),
+            (
+                r#"{"words": ["Maria", "Keller", "sings"], "ner": ["PER", "PER", "O"]}"#,
+                "Maria Keller",
+            ),
+            (
+                r#"{"tokens": ["Maria", "Keller", "sings"], "ners": [[0, 1, "PER"]]}"#,
+                "Maria Keller",
+            ),
+            (
+                r#"{"tokens": ["Maria", "Keller"], "ners": [[0, 2, "PER"]]}"#,
+                "Maria Keller",
+            ),
+            (
+                r#"{"tokens": ["Maria", "Keller"], "spans": [{"start": 0, "end": 2, "label": "PER"}]}"#,
+                "Maria Keller",
+            ),
+            (
+                r#"{"tokens": ["Maria", "Keller"], "text": "Maria Keller", "entities": [[0, 12, "PER"]]}"#,
+                "Maria Keller",
+            ),
+            (
+                r#"{"tokens": [{"text": "Maria", "tag": "B-PER"}, {"text": "sings", "tag": "O"}]}"#,
+                "Maria",
+            ),
+            (
+                r#"{"text": ["Maria", "sings"], "label": ["B-PER", "O"]}"#,
+                "Maria",
+            ),
+            (r#"{"sentence": "Maria sings", "tags": "B-PER O"}"#, "Maria"),
+            (
+                r#"{"text": "Maria sings", "ents": [{"start": 0, "end": 5, "label": "PER"}]}"#,
+                "Maria",
+            ),
+            (
+                r#"{"text": "Maria sings", "annotations": [{"start": 0, "end": 5, "label": "PER", "text": "Maria"}]}"#,
+                "Maria",
+            ),
+            (
+                r#"{"text": "Maria sings", "entities": {"start": [0], "end": [5], "label": ["PER"]}}"#,
+                "Maria",
+            ),
+            (
+                r#"{"text": "Maria sings", "entities": {"PER": [[0, 5]]}}"#,
+                "Maria",
+            ),
+        ] {
+            let (sentences, problems) = read_text(content);
+            let errors = problems
+                .iter()
+                .filter(|problem| problem.severity == Severity::Error);
+            assert_eq!(errors.count(), 0, "{content} {problems:?}");
+            assert_eq!(
+                found(&sentences),
+                [(entities.to_string(), "PER".to_string())],
+                "{content}"
+            );
         }
     }
 
-    /// What only this program writes: entities that are not spans of words, and the place of the sentence in its document.
-    fn own_keys(&mut self, sentence: &mut Sentence) {
-        let length = sentence.text.chars().count();
-        let mut seen = HashSet::new();
-        for key in ["misaligned", "discontinuous"] {
-            let Some(value) = self.object.get(key) else {
-                continue;
+    #[test]
+    fn numbers_need_names() {
+        let content = r#"{"tokens": ["Maria", "sings"], "ner_tags": [1, 0]}"#;
+        let (sentences, problems) = read_text(content);
+        assert!(sentences.is_empty() && problems.len() == 1);
+        assert!(
+            problems[0].message.contains("--labels O,B-PER"),
+            "{}",
+            problems[0]
+        );
+        assert_eq!(problems[0].location.line, 1);
+        let labels = Some(vec!["O".to_string(), "B-PER".to_string()]);
+        let (sentences, problems) = read_with(
+            content,
+            &ReadOptions {
+                labels,
+                ..ReadOptions::default()
+            },
+        );
+        assert_eq!((found(&sentences).len(), problems.len()), (1, 0));
+    }
+
+    #[test]
+    fn the_scheme_is_detected_over_the_file_or_given() {
+        let content = "{\"tokens\": [\"a\", \"b\"], \"tags\": [\"I-A\", \"B-A\"]}\n{\"tokens\": [\"c\"], \"tags\": [\"I-A\"]}\n";
+        let (sentences, problems) = read_text(content);
+        assert_eq!((found(&sentences).len(), problems.len()), (3, 0));
+        let scheme = Some(crate::data::TagScheme::Iob2);
+        let (_, problems) = read_with(
+            content,
+            &ReadOptions {
+                scheme,
+                ..ReadOptions::default()
+            },
+        );
+        assert_eq!(problems.len(), 2, "{problems:?}");
+    }
+
+    #[test]
+    fn problems_in_a_list_have_the_line_of_their_record() {
+        let (sentences, problems) = with(
+            Format::Spert,
+            "[\n  {\"tokens\": [\"a\"], \"entities\": [], \"ltokens\": [\"x\"], \"orig_id\": \"d\"},\n  {\"tokens\": [\"b\"],\n   \"entities\": [{\"start\": 0, \"end\": 2, \"type\": \"A\"}]}, {\"tokens\": 3}\n]\n",
+        );
+        assert_eq!(sentences.len(), 1);
+        assert_eq!(sentences[0].left, ["x"]);
+        assert_eq!(sentences[0].document.as_deref(), Some("d"));
+        let at: Vec<_> = problems
+            .iter()
+            .map(|p| (p.location.line, p.location.column))
+            .collect();
+        assert_eq!(at, [(3, 3), (4, 56)]);
+        assert!(
+            problems[0]
+                .message
+                .starts_with("record 2: `entities`[0] (A) ends at 2")
+        );
+    }
+
+    #[test]
+    fn index_lists_with_gaps_are_discontinuous() {
+        let (sentences, problems) = with(
+            Format::W2ner,
+            r#"[{"sentence": ["aa", "b", "c"], "word": [[0, 1]], "ner": [{"index": [0, 1], "type": "A"}, {"index": [0, 2], "type": "B"}]}]"#,
+        );
+        assert_eq!(sentences[0].entities, [Entity::new(0, 2, "A")]);
+        assert_eq!(sentences[0].discontinuous[0].parts, [(0, 2), (5, 6)]);
+        assert!(
+            problems[0].message.contains("1 discontinuous"),
+            "{}",
+            problems[0]
+        );
+    }
+
+    #[test]
+    fn own_keys_are_read_back() {
+        let (sentences, problems) = read_text(
+            r#"{"tokens": ["abc", "d"], "entities": [], "misaligned": [{"start": 0, "end": 2, "type": "X"}], "discontinuous": [{"parts": [[0, 1], [4, 5]], "type": "Y"}], "offset": 7, "trailing": "\n"}"#,
+        );
+        assert_eq!(
+            (
+                sentences[0].misaligned.len(),
+                sentences[0].discontinuous.len()
+            ),
+            (1, 1)
+        );
+        assert_eq!(
+            (sentences[0].offset, sentences[0].trailing.as_str()),
+            (7, "\n")
+        );
+        assert!(
+            problems
+                .iter()
+                .all(|problem| problem.severity == Severity::Warning)
+        );
+    }
+
+    #[test]
+    fn every_mistake_is_reported() {
+        for (record, part) in [
+            (
+                r#"{"tokens": ["a"], "entities": [[0, 1, "A"], {"start": 0, "end": 1, "label": "A"}]}"#,
+                "given twice",
+            ),
+            (
+                r#"{"tokens": ["a"], "entities": [[0, 1, "A"]], "ner": [[0, 1, "A"]]}"#,
+                "both",
+            ),
+            (
+                r#"{"tokens": ["a"], "entities": [[0, 0, "A"]]}"#,
+                "is empty",
+            ),
+            (
+                r#"{"tokens": ["a"], "entities": [[0, 1, ""]]}"#,
+                "empty type",
+            ),
+            (
+                r#"{"tokens": ["a"], "entities": [[0, 99999999999999999999, "A"]]}"#,
+                "must be an integer",
+            ),
+            (
+                r#"{"tokens": ["a"], "entities": [null, [0, 1, "A"]]}"#,
+                "must be an object",
+            ),
+            (
+                r#"{"tokens": ["a"], "entities": {"A": 1}}"#,
+                "must be an object",
+            ),
+            (r#"{"tokens": ["a"], "entities": "B-X"}"#, "not understood"),
+            (
+                r#"{"tokens": ["a", ""], "entities": []}"#,
+                "word 1 is empty",
+            ),
+            (
+                r#"{"tokens": ["a"], "pos": [], "entities": []}"#,
+                "0 tags for 1 words",
+            ),
+            (
+                r#"{"tokens": ["a"], "text": "b", "entities": []}"#,
+                "does not consist",
+            ),
+            (
+                r#"{"tokens": ["a", "b"], "tags": ["O"]}"#,
+                "1 tags for 2 words",
+            ),
+            (
+                r#"{"tokens": ["a", "b"], "tags": []}"#,
+                "0 tags for 2 words",
+            ),
+            (
+                r#"{"tokens": ["a", "b"], "tags": ["B-X", "PER"]}"#,
+                "is not a tag",
+            ),
+            (
+                r#"{"tokens": ["a", "b"], "tags": ["B", "I"]}"#,
+                "the tags have no types",
+            ),
+            (
+                r#"{"tokens": ["a"], "tags": ["B-X"], "entities": [[0, 1, "Y"]]}"#,
+                "different entities",
+            ),
+            (
+                r#"{"tokens": ["a"], "my_entities": [[0, 1, "A"]]}"#,
+                "`my_entities` looks like annotations",
+            ),
+            (r#"{"tokens": ["a"]}"#, "no record has annotations"),
+            (
+                r#"{"tokens": ["a"], "ner_tags": null}"#,
+                "null instead of annotations",
+            ),
+            (
+                r#"{"tokens": ["a"], "entities": [], "entities": []}"#,
+                "key `entities` twice",
+            ),
+            (r#"{"text": "a"}"#, "--format"),
+            (r#"[1]"#, "JSON object"),
+            (r#"{"tokens": ["é"], oops}"#, "key must be a string"),
+        ] {
+            let (_, problems) = with(Format::TokensJsonl, record);
+            let messages: Vec<String> = problems.iter().map(Problem::to_string).collect();
+            assert_eq!(messages.len(), 1, "{record} {messages:?}");
+            assert!(messages[0].contains(part), "{record} {messages:?}");
+        }
+    }
+
+    #[test]
+    fn ends_are_one_rule_for_the_file() {
+        // The second record shows that ends are inclusive, so the first one is read that way too.
+        let (sentences, problems) = read_text(
+            "{\"tokens\": [\"a\", \"b\", \"c\"], \"ner\": [[0, 1, \"A\"]]}\n{\"tokens\": [\"a\"], \"ner\": [[0, 0, \"A\"]]}\n",
+        );
+        assert_eq!(problems, []);
+        assert_eq!(sentences[0].entities, [Entity::new(0, 2, "A")]);
+        let (_, problems) = read_text(
+            "{\"tokens\": [\"a\", \"b\"], \"ner\": [[0, 2, \"A\"]]}\n{\"tokens\": [\"a\"], \"ner\": [[0, 0, \"A\"]]}\n",
+        );
+        assert!(
+            problems
+                .iter()
+                .any(|problem| problem.message.contains("contradict")),
+            "{problems:?}"
+        );
+        let (sentences, problems) =
+            read_text(r#"{"tokenized_text": ["a", "b"], "ner": [[0, 2, "A"]]}"#);
+        assert_eq!(sentences[0].entities, [Entity::new(0, 2, "A")]);
+        assert!(
+            problems[0].message.contains("unlike in other files"),
+            "{problems:?}"
+        );
+    }
+
+    fn json_value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            (-2i64..9).prop_map(Value::from),
+            prop::sample::select(vec!["", "a", "a b", "💩 é", "O", "B-A", "accept", "labels"])
+                .prop_map(Value::from),
+        ];
+        let keys = prop::sample::select(vec![
+            "text",
+            "tokens",
+            "words",
+            "ner",
+            "ner_tags",
+            "entities",
+            "spans",
+            "label",
+            "labels",
+            "start",
+            "end",
+            "type",
+            "sentences",
+            "paragraphs",
+            "raw",
+            "orth",
+            "passages",
+            "offset",
+            "annotations",
+            "locations",
+            "length",
+            "infons",
+            "data",
+            "result",
+            "value",
+            "ents",
+            "sents",
+            "tokenized_text",
+            "index",
+            "sentence",
+            "documents",
+            "vertexSet",
+            "token_start",
+            "token_end",
+            "doc_annotation",
+            "token_annotation",
+            "ORTH",
+            "discontinuous",
+            "misaligned",
+            "pos",
+        ]);
+        leaf.prop_recursive(6, 48, 6, move |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..5).prop_map(Value::Array),
+                prop::collection::vec((keys.clone(), inner), 0..6).prop_map(|entries| {
+                    Value::Object(
+                        entries
+                            .into_iter()
+                            .map(|(key, value)| (key.to_string(), value))
+                            .collect(),
+                    )
+                }),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn no_json_makes_a_reader_panic(values in prop::collection::vec(json_value(), 0..4), as_list in any::<bool>()) {
+            let content = if as_list {
+                Value::Array(values).to_string()
+            } else {
+                values.iter().map(|value| format!("{value}\n")).collect()
             };
-            let (spans, problems) = parse_entities(value, Unit::Characters, None);
-            for (at, problem) in problems {
-                self.error(format!("`{key}`{at} {problem}"));
-            }
-            for (at, span) in spans {
-                let problem = span.parts.iter().find_map(|part| check_span(*part, &span.label, length, Unit::Characters).err());
-                match problem {
-                    Some(problem) => self.error(format!("`{key}`{at} {problem}")),
-                    None => self.add_characters(&mut seen, span.parts, &span.label, sentence),
+            for format in [
+                Format::TokensJsonl, Format::TextJsonl, Format::W2ner, Format::Doccano, Format::Gliner, Format::Spacy,
+                Format::Prodigy, Format::LabelStudio, Format::Bioc,
+            ] {
+                let (sentences, _) = with(format, &content);
+                for sentence in &sentences {
+                    prop_assert!(sentence.entities.iter().all(|entity| !entity.span.is_empty() && entity.span.end <= sentence.len()));
+                    for word in &sentence.words {
+                        prop_assert_eq!(crate::text::slice(&sentence.text, word.start, word.end), &word.text);
+                    }
                 }
             }
-        }
-        if let Ok(start) = offset(self.object.get("offset"), "offset") {
-            sentence.offset = start;
-        }
-        if let Some(space) = self.object.get("trailing").and_then(Value::as_str) {
-            sentence.trailing = space.to_string();
         }
     }
 }

@@ -9,7 +9,7 @@ use super::json_entity::{RawSpan, Unit, canonical, parse_entities};
 use super::json_keys::Annotations;
 use super::json_parse::parse_all;
 use super::json_record::RecordKind;
-use super::json_tags::{Layers, TagRules, TagSurvey, layers};
+use super::json_tags::{Layers, NO_TYPE, TagRules, TagSurvey, layers};
 use super::source::{Collector, Source};
 use super::text_index::{TextIndex, is_same};
 use super::{ReadOptions, label_names, words};
@@ -51,16 +51,28 @@ struct UnitSurvey {
 
 impl Survey {
     /// Adds a record. Problems are left to the conversion.
-    pub fn add(&mut self, place: &Place, kind: RecordKind, object: &Map<String, Value>, options: &ReadOptions) {
-        self.records += 1;
+    pub fn add(
+        &mut self,
+        place: &Place,
+        kind: RecordKind,
+        object: &Map<String, Value>,
+        options: &ReadOptions,
+    ) {
         let line = place.at.0;
         let names = options.labels.as_deref();
         if kind.has_words() {
             let Ok(list) = words(object) else {
                 return;
             };
-            let found = Annotations::of_words(object, list.key, list.words.len(), kind == RecordKind::Gliner);
-            self.annotated += usize::from(found.present || !found.unknown.is_empty() || list.tags.is_some());
+            self.records += 1;
+            let found = Annotations::of_words(
+                object,
+                list.key,
+                list.words.len(),
+                kind == RecordKind::Gliner,
+            );
+            self.annotated +=
+                usize::from(found.present || !found.unknown.is_empty() || list.tags.is_some());
             if let Some((key, tags)) = &list.tags {
                 self.tags.add(line, key, tags);
             }
@@ -79,6 +91,7 @@ impl Survey {
         let Some((text_key, text)) = text(object) else {
             return;
         };
+        self.records += 1;
         let found = Annotations::of(object, &[text_key]);
         self.annotated += usize::from(found.present || !found.unknown.is_empty());
         for (key, value) in &found.tags {
@@ -91,9 +104,13 @@ impl Survey {
             let index = TextIndex::new(text);
             for (_, span) in &spans {
                 let convention = convention(kind, key, Unit::Characters, span);
-                self.ends.add(line, (key, convention), span, index.len(), |span, surface| {
-                    index.unit_of(span, surface).is_some()
-                });
+                self.ends.add(
+                    line,
+                    (key, convention),
+                    span,
+                    index.len(),
+                    |span, surface| index.unit_of(span, surface).is_some(),
+                );
             }
         }
     }
@@ -108,13 +125,15 @@ impl Survey {
         object: &Map<String, Value>,
     ) {
         let length = words.len();
-        let joined = |(start, end): (usize, usize)| words.get(start..end).map(|words| words.concat());
+        let joined =
+            |(start, end): (usize, usize)| words.get(start..end).map(|words| words.concat());
         let compact = |text: &str| text.split_whitespace().collect::<String>();
         for span in spans {
             let convention = convention(kind, key, Unit::Words, span);
-            self.ends.add(line, (key, convention), span, length, |span, surface| {
-                joined(span).is_some_and(|words| compact(&words) == compact(surface))
-            });
+            self.ends
+                .add(line, (key, convention), span, length, |span, surface| {
+                    joined(span).is_some_and(|words| compact(&words) == compact(surface))
+                });
         }
         let needs_unit = |span: &&RawSpan| span.unit.is_none() && span.parts.len() == 1;
         let is_beyond = |span: &RawSpan| span.parts[0].1 > length;
@@ -136,17 +155,25 @@ impl Survey {
                 }
             }
             if let Some(surface) = span.surface {
-                let by_words = joined((start, end)).or_else(|| joined((start, end.saturating_add(1))));
-                self.units.words += usize::from(by_words.is_some_and(|words| compact(&words) == compact(surface)));
+                let by_words =
+                    joined((start, end)).or_else(|| joined((start, end.saturating_add(1))));
+                self.units.words +=
+                    usize::from(by_words.is_some_and(|words| compact(&words) == compact(surface)));
                 let by_characters = index.slice(start, end);
-                self.units.characters += usize::from(by_characters.is_some_and(|slice| is_same(slice, surface)));
+                self.units.characters +=
+                    usize::from(by_characters.is_some_and(|slice| is_same(slice, surface)));
             }
             self.units.misaligned += usize::from(sentence.span_of(start, end).is_none());
         }
     }
 
     /// Decides how the file is read, and reports what that means. An error when tags are numbers without names.
-    pub fn decide(self, source: &Source, options: &ReadOptions, corpus: &mut Collector) -> Result<Rules, (usize, String)> {
+    pub fn decide(
+        self,
+        source: &Source,
+        options: &ReadOptions,
+        corpus: &mut Collector,
+    ) -> Result<Rules, (usize, String)> {
         if self.records > 0 && self.annotated == 0 {
             corpus.warn(0, format!(
                 "no record has annotations; read as {} sentences without entities. Annotations are recognised by these keys: {}",
@@ -162,10 +189,19 @@ impl Survey {
         if let Some((line, message)) = warning {
             corpus.warn(line, message);
         }
+        let (line, tag_key) = self.tags.first.clone().unzip();
+        let tags = self.tags.decide(options.scheme, names.as_deref());
+        if tags.has_no_types {
+            let line = line.unwrap_or_default();
+            corpus.warn(
+                line,
+                format!("the tags have no types; all entities get the type {NO_TYPE}"),
+            );
+        }
         Ok(Rules {
-            tag_key: self.tags.first.as_ref().map(|(_, key)| key.clone()),
             unit: self.units.decide(corpus),
-            tags: self.tags.decide(options.scheme, names.as_deref()),
+            tags,
+            tag_key,
             inclusive,
         })
     }
@@ -183,16 +219,20 @@ impl Survey {
         let (line, key) = self.tags.first.clone().unwrap_or_default();
         let column = key.rsplit('.').next().unwrap_or(&key);
         let own = source.text().ok().and_then(|text| parse_all(text).ok());
-        let own = own.and_then(|value| label_names::from_features(value.get("features")?, column).pop());
+        let own =
+            own.and_then(|value| label_names::from_features(value.get("features")?, column).pop());
         if let Some(names) = own {
             return Ok(names);
         }
         match label_names::beside(corpus.path(), column) {
             Ok(Some((_, names))) => Ok(names),
-            Ok(None) => Err((line, format!(
-                "the tags under `{key}` are numbers; name them in the order of the numbers with --labels O,B-PER,I-PER,... \
+            Ok(None) => Err((
+                line,
+                format!(
+                    "the tags under `{key}` are numbers; name them in the order of the numbers with --labels O,B-PER,I-PER,... \
                  (`labels` in a recipe), or put the `dataset_info.json` or `README.md` of the dataset beside the file"
-            ))),
+                ),
+            )),
             Err(problem) => Err((line, problem)),
         }
     }
@@ -203,8 +243,15 @@ impl UnitSurvey {
         let by_texts = self.characters > self.words;
         let by_range = self.characters + self.words == 0 && self.beyond > 0 && self.misaligned == 0;
         if by_texts || by_range {
-            let why = if by_texts { "the texts of the entities are found that way" } else { "they are beyond the words" };
-            corpus.warn(self.line, format!("spans are read as character offsets, because {why}"));
+            let why = if by_texts {
+                "the texts of the entities are found that way"
+            } else {
+                "they are beyond the words"
+            };
+            corpus.warn(
+                self.line,
+                format!("spans are read as character offsets, because {why}"),
+            );
             Unit::Characters
         } else {
             Unit::Words
@@ -218,19 +265,28 @@ fn convention(kind: RecordKind, key: &str, unit: Unit, span: &RawSpan<'_>) -> Co
         _ if span.inclusive == Some(true) => (true, Certainty::Usual),
         _ if unit == Unit::Characters => (false, Certainty::Fixed),
         "entities" | "entitymentions" | "ents" => (false, Certainty::Fixed),
-        "ner" | "ners" if matches!(kind, RecordKind::Gliner | RecordKind::Sentences) => (true, Certainty::Usual),
+        "ner" | "ners" if matches!(kind, RecordKind::Gliner | RecordKind::Sentences) => {
+            (true, Certainty::Usual)
+        }
         "ners" => (true, Certainty::Unknown),
         _ if span.unit == Some(Unit::Words) => (true, Certainty::Unknown),
         _ => (false, Certainty::Unknown),
     };
-    Convention { inclusive, certainty }
+    Convention {
+        inclusive,
+        certainty,
+    }
 }
 
 /// Words by offset, with their tags.
 type TaggedWords<'a> = (Vec<(usize, usize)>, Layers<'a>);
 
 /// The words of a text that has tags: its characters, or what white space separates, whichever has as many as there are tags.
-pub(super) fn text_tags<'a>(key: &str, value: &'a Value, text: &str) -> Result<TaggedWords<'a>, String> {
+pub(super) fn text_tags<'a>(
+    key: &str,
+    value: &'a Value,
+    text: &str,
+) -> Result<TaggedWords<'a>, String> {
     let count = match value {
         Value::Array(list) => list.len(),
         Value::String(tags) => tags.split_whitespace().count(),

@@ -20,7 +20,9 @@ pub(super) fn layers<'a>(key: &str, value: &'a Value, length: usize) -> Result<L
         if found == length {
             return Ok(());
         }
-        Err(format!("`{key}` has {found} tags for {length} words; give one for each word"))
+        Err(format!(
+            "`{key}` has {found} tags for {length} words; give one for each word"
+        ))
     };
     let list = match value {
         Value::Array(list) => list,
@@ -40,7 +42,10 @@ pub(super) fn layers<'a>(key: &str, value: &'a Value, length: usize) -> Result<L
             }
             Value::String(tag) => rows.push(index, [Cow::Borrowed(tag.as_str())]),
             Value::Array(set) if set.iter().all(Value::is_string) => {
-                rows.push(index, set.iter().filter_map(Value::as_str).map(Cow::Borrowed));
+                rows.push(
+                    index,
+                    set.iter().filter_map(Value::as_str).map(Cow::Borrowed),
+                );
             }
             Value::Number(number) => {
                 let number = number.as_i64().or_else(|| {
@@ -48,12 +53,22 @@ pub(super) fn layers<'a>(key: &str, value: &'a Value, length: usize) -> Result<L
                     (float.fract() == 0.0 && float.abs() < 9e15).then_some(float as i64)
                 });
                 let Some(number) = number else {
-                    return Err(format!("`{key}`[{index}] is {value}; a tag is a string or an integer"));
+                    return Err(format!(
+                        "`{key}`[{index}] is {value}; a tag is a string or an integer"
+                    ));
                 };
                 rows.push(index, [Cow::Owned(number.to_string())]);
             }
-            Value::Null => return Err(format!("`{key}`[{index}] is null; write `O` for a word outside every entity")),
-            _ => return Err(format!("`{key}`[{index}] is {value}; a tag is a string or an integer")),
+            Value::Null => {
+                return Err(format!(
+                    "`{key}`[{index}] is null; write `O` for a word outside every entity"
+                ));
+            }
+            _ => {
+                return Err(format!(
+                    "`{key}`[{index}] is {value}; a tag is a string or an integer"
+                ));
+            }
         }
     }
     if rows.layers.is_empty() {
@@ -169,7 +184,9 @@ impl TagSurvey {
         let normal: Vec<String> = named.iter().map(|tag| style.normalise(tag)).collect();
         let detected = || {
             let sequences = self.sequences.iter();
-            TagScheme::detect(sequences.map(|tags| tags.iter().map(|tag| normal[*tag as usize].as_str())))
+            TagScheme::detect(
+                sequences.map(|tags| tags.iter().map(|tag| normal[*tag as usize].as_str())),
+            )
         };
         let scheme = match (style, scheme) {
             (Style::Plain, _) => TagScheme::Iob1,
@@ -181,9 +198,13 @@ impl TagSurvey {
             scheme,
             names: raw.zip(normal.iter().cloned()).collect(),
             unnamed,
+            has_no_types: style == Style::Bare,
         }
     }
 }
+
+/// The type of entities whose tags have none.
+pub(super) const NO_TYPE: &str = "ENTITY";
 
 /// How the tags of a file write mark and type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -194,13 +215,19 @@ enum Style {
     Variant,
     /// `PER-B`.
     Suffix,
+    /// `B`, without a type.
+    Bare,
     /// `PER`: words next to each other with the same type are one entity.
     Plain,
 }
 
 impl Style {
     fn detect(tags: &[&str]) -> Self {
-        let types: Vec<&str> = tags.iter().copied().filter(|tag| !is_outside(tag)).collect();
+        let types: Vec<&str> = tags
+            .iter()
+            .copied()
+            .filter(|tag| !is_outside(tag))
+            .collect();
         let all = |test: fn(&str) -> bool| !types.is_empty() && types.iter().all(|tag| test(tag));
         if types.iter().any(|tag| bio::is_tag(tag)) {
             Style::Standard
@@ -208,7 +235,11 @@ impl Style {
             Style::Variant
         } else if all(|tag| suffix(tag).is_some()) {
             Style::Suffix
-        } else if types.len() < tags.len() && all(|tag| !tag.trim().is_empty() && tag.parse::<i64>().is_err()) {
+        } else if all(|tag| bio::is_tag(&format!("{tag}-X"))) {
+            Style::Bare
+        } else if types.len() < tags.len()
+            && all(|tag| !tag.trim().is_empty() && tag.parse::<i64>().is_err())
+        {
             Style::Plain
         } else {
             Style::Standard
@@ -223,6 +254,7 @@ impl Style {
             Style::Standard => tag.to_string(),
             Style::Variant => variant(tag).unwrap_or_else(|| tag.to_string()),
             Style::Suffix => suffix(tag).unwrap_or_else(|| tag.to_string()),
+            Style::Bare => format!("{tag}-{NO_TYPE}"),
             Style::Plain => format!("I-{tag}"),
         }
     }
@@ -256,26 +288,45 @@ pub(super) struct TagRules {
     names: HashMap<String, String>,
     /// Numbers without a name.
     unnamed: HashSet<String>,
+    /// Whether the tags have marks only.
+    pub has_no_types: bool,
 }
 
 impl TagRules {
     /// Decodes the layers of a sentence. Returns the entities, warnings, and the first error.
-    pub fn decode(&self, key: &str, layers: &Layers<'_>) -> (Vec<Entity>, Vec<String>, Option<String>) {
+    pub fn decode(
+        &self,
+        key: &str,
+        layers: &Layers<'_>,
+    ) -> (Vec<Entity>, Vec<String>, Option<String>) {
         let (mut found, mut warnings) = (Vec::new(), Vec::new());
         let mut seen = HashSet::new();
         for layer in layers {
-            if let Some(index) = layer.iter().position(|tag| self.unnamed.contains(tag.as_ref())) {
+            if let Some(index) = layer
+                .iter()
+                .position(|tag| self.unnamed.contains(tag.as_ref()))
+            {
                 let tag = &layer[index];
                 let remedy = if tag.starts_with('-') {
                     "negative numbers mark positions that a model ignores; give one label for each word"
                 } else {
                     "give a name for every number with --labels"
                 };
-                return (found, warnings, Some(format!("`{key}`[{index}] is {tag}, which has no name; {remedy}")));
+                return (
+                    found,
+                    warnings,
+                    Some(format!(
+                        "`{key}`[{index}] is {tag}, which has no name; {remedy}"
+                    )),
+                );
             }
             let tags: Vec<&str> = layer
                 .iter()
-                .map(|tag| self.names.get(tag.as_ref()).map_or(tag.as_ref(), String::as_str))
+                .map(|tag| {
+                    self.names
+                        .get(tag.as_ref())
+                        .map_or(tag.as_ref(), String::as_str)
+                })
                 .collect();
             let (entities, problems) = bio::decode(&tags, self.scheme);
             for problem in problems {
@@ -289,7 +340,10 @@ impl TagRules {
                 if seen.insert(entity.clone()) {
                     found.push(entity);
                 } else {
-                    warnings.push(format!("`{key}`: {} is in two layers; counted once", entity.label));
+                    warnings.push(format!(
+                        "`{key}`: {} is in two layers; counted once",
+                        entity.label
+                    ));
                 }
             }
         }
@@ -307,7 +361,10 @@ mod tests {
 
     fn read(rows: &[Value], names: Option<&[String]>) -> Vec<Vec<(usize, usize, String)>> {
         let mut survey = TagSurvey::default();
-        let layers: Vec<_> = rows.iter().map(|row| layers("tags", row, row.as_array().unwrap().len()).unwrap()).collect();
+        let layers: Vec<_> = rows
+            .iter()
+            .map(|row| layers("tags", row, row.as_array().unwrap().len()).unwrap())
+            .collect();
         for layers in &layers {
             survey.add(1, "tags", layers);
         }
@@ -317,7 +374,10 @@ mod tests {
             .map(|layers| {
                 let (entities, warnings, error) = rules.decode("tags", layers);
                 assert_eq!((warnings.len(), error), (0, None), "{rows:?}");
-                entities.into_iter().map(|entity| (entity.span.start, entity.span.end, entity.label)).collect()
+                entities
+                    .into_iter()
+                    .map(|entity| (entity.span.start, entity.span.end, entity.label))
+                    .collect()
             })
             .collect()
     }
@@ -342,7 +402,10 @@ mod tests {
             let expected = [(0, 2, "PER".to_string()), (3, 4, "LOC".to_string())];
             assert_eq!(read(std::slice::from_ref(&row), names), [expected], "{row}");
         }
-        assert_eq!(read(&[json!(["person-actor", "O"])], None)[0][0].2, "person-actor");
+        assert_eq!(
+            read(&[json!(["person-actor", "O"])], None)[0][0].2,
+            "person-actor"
+        );
     }
 
     #[test]
@@ -359,7 +422,11 @@ mod tests {
             json!(["B-ORG", "B-LOC|I-ORG", "I-ORG"]),
             json!([["B-ORG"], ["I-ORG", "B-LOC"], ["I-ORG"]]),
         ] {
-            assert_eq!(read(std::slice::from_ref(&row), None), [expected.clone()], "{row}");
+            assert_eq!(
+                read(std::slice::from_ref(&row), None),
+                std::slice::from_ref(&expected),
+                "{row}"
+            );
         }
         assert_eq!(layers("t", &json!("B-A O"), 2).unwrap().len(), 1);
     }

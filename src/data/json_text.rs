@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::ReadOptions;
 use super::annotated_text::{self, AnnotatedText, TextEntity};
 use super::given_words::{self, WordText};
 use super::json_content::{document, text};
@@ -12,11 +13,16 @@ use super::json_survey::{Rules, text_tags};
 use super::source::Collector;
 use super::tally::{DISCONTINUOUS, Tally};
 use super::text_index::{OffsetUnit, TextIndex};
-use super::ReadOptions;
 
 impl<'a> Record<'a, '_> {
     /// Converts a record with a text, and entities by characters or tags for its words or characters.
-    pub fn convert_text(&mut self, kind: RecordKind, rules: &Rules, options: &'a ReadOptions, tally: &mut Tally) {
+    pub fn convert_text(
+        &mut self,
+        kind: RecordKind,
+        rules: &Rules,
+        options: &'a ReadOptions,
+        tally: &mut Tally,
+    ) {
         let Some((text_key, text)) = text(self.object) else {
             return self.lacks("text");
         };
@@ -31,7 +37,10 @@ impl<'a> Record<'a, '_> {
             return self.tagged_text(key, tags, text, name, rules, options);
         }
         for (key, _) in &found.tags {
-            tally.add(self.line(), &format!("`{key}` is not used, because the record has spans ({{n}} records)"));
+            tally.add(
+                self.line(),
+                &format!("`{key}` is not used, because the record has spans ({{n}} records)"),
+            );
         }
         let mut entities = Vec::new();
         if let Some((key, value)) = found.spans {
@@ -102,7 +111,10 @@ impl<'a> Record<'a, '_> {
         let tagged = WordText {
             text,
             entities: entities.collect(),
-            words: words.iter().map(|(start, end)| (*start, *end, None)).collect(),
+            words: words
+                .iter()
+                .map(|(start, end)| (*start, *end, None))
+                .collect(),
             document,
             line,
             ..WordText::default()
@@ -164,7 +176,9 @@ impl<'a> Record<'a, '_> {
                     tally.add(line, &format!("{{n}} spans count {unit}, as the texts of the entities show; converted to characters"));
                 }
             }
-            let problem = parts.iter().find_map(|part| check_span(*part, &label, index.len(), Unit::Characters).err());
+            let problem = parts
+                .iter()
+                .find_map(|part| check_span(*part, &label, index.len(), Unit::Characters).err());
             if let Some(problem) = problem {
                 self.error(format!("{at} {problem}"));
                 continue;
@@ -190,9 +204,16 @@ fn units<'s>(
         .collect();
     let count = |unit: OffsetUnit| units.iter().filter(|found| **found == Some(unit)).count();
     let others = [OffsetUnit::Utf16, OffsetUnit::Bytes];
-    let most = others.into_iter().max_by_key(|unit| count(*unit)).unwrap_or(OffsetUnit::Utf16);
+    let most = others
+        .into_iter()
+        .max_by_key(|unit| count(*unit))
+        .unwrap_or(OffsetUnit::Utf16);
     // Before the first character that counts differently, all units agree and are taken for characters.
-    let common = if count(most) > 0 { most } else { OffsetUnit::Characters };
+    let common = if count(most) > 0 {
+        most
+    } else {
+        OffsetUnit::Characters
+    };
     (units, common)
 }
 
@@ -210,7 +231,9 @@ pub(super) fn exclusive(span: &RawSpan<'_>, inclusive: bool) -> Vec<(usize, usiz
 
 /// The name of a document from its `id`; a number is put after the name of the file.
 pub(super) fn document_id(object: &Map<String, Value>, corpus: &Collector) -> Option<String> {
-    let id = ["id", "_id", "example_id"].iter().find_map(|key| object.get(*key))?;
+    let id = ["id", "_id", "example_id"]
+        .iter()
+        .find_map(|key| object.get(*key))?;
     match id {
         Value::String(name) if !name.is_empty() => Some(name.clone()),
         Value::Number(number) => Some(format!("{}#{number}", corpus.stem())),

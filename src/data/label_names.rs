@@ -9,12 +9,24 @@ use serde_json::Value;
 
 /// Files with the types of all columns.
 const FEATURES: [&str; 5] = [
-    "dataset_info.json", "dataset_infos.json", "features.json", "dataset_dict_info.json", "README.md",
+    "dataset_info.json",
+    "dataset_infos.json",
+    "features.json",
+    "dataset_dict_info.json",
+    "README.md",
 ];
 /// Files with one list of names.
 const LISTS: [&str; 10] = [
-    "label.json", "labels.json", "label2id.json", "id2label.json", "tag2id.json", "label_map.json", "ner_tags.json",
-    "labels.txt", "label.txt", "label_list.txt",
+    "label.json",
+    "labels.json",
+    "label2id.json",
+    "id2label.json",
+    "tag2id.json",
+    "label_map.json",
+    "ner_tags.json",
+    "labels.txt",
+    "label.txt",
+    "label_list.txt",
 ];
 /// Files that are larger are not label names.
 const LARGEST: u64 = 16 << 20;
@@ -24,8 +36,15 @@ const LARGEST: u64 = 16 << 20;
 pub(super) fn beside(file: &Path, column: &str) -> Result<Option<(PathBuf, Vec<String>)>, String> {
     let folder = file.parent().unwrap_or(Path::new(""));
     // A path without a folder is in the current one.
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let above = folder.canonicalize().ok().and_then(|folder| Some(folder.parent()?.to_path_buf()));
+    let folder = if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
+    };
+    let above = folder
+        .canonicalize()
+        .ok()
+        .and_then(|folder| Some(folder.parent()?.to_path_buf()));
     for folder in [Some(folder.to_path_buf()), above].into_iter().flatten() {
         if let Some(found) = in_folder(&folder, column)? {
             return Ok(Some(found));
@@ -36,11 +55,18 @@ pub(super) fn beside(file: &Path, column: &str) -> Result<Option<(PathBuf, Vec<S
 
 fn in_folder(folder: &Path, column: &str) -> Result<Option<(PathBuf, Vec<String>)>, String> {
     let mut found: Option<(PathBuf, Vec<String>)> = None;
-    let files = FEATURES.iter().map(|name| (name, true)).chain(LISTS.iter().map(|name| (name, false)));
+    let files = FEATURES
+        .iter()
+        .map(|name| (name, true))
+        .chain(LISTS.iter().map(|name| (name, false)));
     for (name, has_features) in files {
         let path = folder.join(name);
-        let is_small = std::fs::metadata(&path).is_ok_and(|file| file.is_file() && file.len() <= LARGEST);
-        let Some(text) = is_small.then(|| std::fs::read_to_string(&path).ok()).flatten() else {
+        let is_small =
+            std::fs::metadata(&path).is_ok_and(|file| file.is_file() && file.len() <= LARGEST);
+        let Some(text) = is_small
+            .then(|| std::fs::read_to_string(&path).ok())
+            .flatten()
+        else {
             continue;
         };
         let all = if name.ends_with(".md") {
@@ -80,7 +106,13 @@ pub(super) fn from_features(value: &Value, column: &str) -> Vec<Vec<String>> {
     found
 }
 
-fn search(value: &Value, column: &str, is_inside: bool, depth: usize, found: &mut Vec<Vec<String>>) {
+fn search(
+    value: &Value,
+    column: &str,
+    is_inside: bool,
+    depth: usize,
+    found: &mut Vec<Vec<String>>,
+) {
     if depth == 0 {
         return;
     }
@@ -92,7 +124,13 @@ fn search(value: &Value, column: &str, is_inside: bool, depth: usize, found: &mu
             // A column is an entry of an object, or an object with a `name` in a list.
             let is_named = object.get("name").and_then(Value::as_str) == Some(column);
             for (key, value) in object {
-                search(value, column, is_inside || is_named || key == column, depth - 1, found);
+                search(
+                    value,
+                    column,
+                    is_inside || is_named || key == column,
+                    depth - 1,
+                    found,
+                );
             }
         }
         Value::Array(list) => {
@@ -107,12 +145,15 @@ fn search(value: &Value, column: &str, is_inside: bool, depth: usize, found: &mu
 /// Names as a list, as an object from names to numbers, or as one from numbers to names.
 fn from_table(value: &Value) -> Option<Vec<String>> {
     match value {
-        Value::Array(list) if !list.is_empty() => {
-            list.iter().map(|name| name.as_str().map(str::to_string)).collect()
-        }
+        Value::Array(list) if !list.is_empty() => list
+            .iter()
+            .map(|name| name.as_str().map(str::to_string))
+            .collect(),
         Value::Object(object) if !object.is_empty() => {
             let pair = |(key, value): (&String, &Value)| match value {
-                Value::Number(number) => Some((usize::try_from(number.as_u64()?).ok()?, key.clone())),
+                Value::Number(number) => {
+                    Some((usize::try_from(number.as_u64()?).ok()?, key.clone()))
+                }
                 Value::String(name) => Some((key.parse().ok()?, name.clone())),
                 _ => None,
             };
@@ -125,7 +166,10 @@ fn from_table(value: &Value) -> Option<Vec<String>> {
 /// The names in the order of their numbers, which must be 0, 1, 2 and so on.
 fn in_order(mut pairs: Vec<(usize, String)>) -> Option<Vec<String>> {
     pairs.sort();
-    let is_complete = pairs.iter().enumerate().all(|(index, (number, _))| index == *number);
+    let is_complete = pairs
+        .iter()
+        .enumerate()
+        .all(|(index, (number, _))| index == *number);
     (is_complete && !pairs.is_empty()).then(|| pairs.into_iter().map(|(_, name)| name).collect())
 }
 
@@ -137,7 +181,8 @@ fn from_lines(text: &str) -> Option<Vec<String>> {
         .filter(|line| !line.is_empty())
         .map(str::to_string)
         .collect();
-    let are_names = names.iter().any(|name| name == "O") && names.iter().all(|name| !name.contains(char::is_whitespace));
+    let are_names = names.iter().any(|name| name == "O")
+        && names.iter().all(|name| !name.contains(char::is_whitespace));
     are_names.then_some(names)
 }
 
@@ -166,20 +211,34 @@ fn from_header(text: &str, column: &str) -> Vec<Vec<String>> {
         if entry.strip_prefix("name:").map(unquote) != Some(column) {
             continue;
         }
-        let body = lines[index + 1..].iter().take_while(|next| {
-            next.trim().is_empty() || indent(next) > indent(line)
-        });
-        let mut body = body.copied().filter(|line| !line.trim().is_empty()).peekable();
+        let body = lines[index + 1..]
+            .iter()
+            .take_while(|next| next.trim().is_empty() || indent(next) > indent(line));
+        let mut body = body
+            .copied()
+            .filter(|line| !line.trim().is_empty())
+            .peekable();
         while let Some(next) = body.next() {
             let Some(rest) = next.trim().strip_prefix("names:") else {
                 continue;
             };
             let mut pairs = Vec::new();
-            let inline = rest.trim().strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+            let inline = rest
+                .trim()
+                .strip_prefix('[')
+                .and_then(|rest| rest.strip_suffix(']'));
             if let Some(inline) = inline {
-                pairs.extend(inline.split(',').map(unquote).map(str::to_string).enumerate());
+                pairs.extend(
+                    inline
+                        .split(',')
+                        .map(unquote)
+                        .map(str::to_string)
+                        .enumerate(),
+                );
             }
-            while let Some(entry) = body.next_if(|line| indent(line) >= indent(next) && inline.is_none()) {
+            while let Some(entry) =
+                body.next_if(|line| indent(line) >= indent(next) && inline.is_none())
+            {
                 let entry = entry.trim();
                 if let Some(name) = entry.strip_prefix("- ") {
                     pairs.push((pairs.len(), unquote(name).to_string()));
@@ -200,7 +259,10 @@ fn from_header(text: &str, column: &str) -> Vec<Vec<String>> {
 
 fn unquote(text: &str) -> &str {
     let text = text.trim();
-    let inner = |quote: char| text.strip_prefix(quote).and_then(|text| text.strip_suffix(quote));
+    let inner = |quote: char| {
+        text.strip_prefix(quote)
+            .and_then(|text| text.strip_suffix(quote))
+    };
     inner('\'').or_else(|| inner('"')).unwrap_or(text)
 }
 
@@ -256,10 +318,23 @@ mod tests {
     #[test]
     fn other_files_give_no_names() {
         assert_eq!(with(&[]), Ok(None));
-        assert_eq!(with(&[("README.md", "# Title\n- name: ner_tags\n")]), Ok(None));
-        assert_eq!(with(&[("label.json", r#"{"O": 0, "B": 2}"#), ("labels.txt", "some text\n")]), Ok(None));
+        assert_eq!(
+            with(&[("README.md", "# Title\n- name: ner_tags\n")]),
+            Ok(None)
+        );
+        assert_eq!(
+            with(&[
+                ("label.json", r#"{"O": 0, "B": 2}"#),
+                ("labels.txt", "some text\n")
+            ]),
+            Ok(None)
+        );
         assert_eq!(with(&[("dataset_info.json", "{broken")]), Ok(None));
-        let error = with(&[("label.json", r#"["O", "A"]"#), ("labels.json", r#"["O", "B"]"#)]).unwrap_err();
+        let error = with(&[
+            ("label.json", r#"["O", "A"]"#),
+            ("labels.json", r#"["O", "B"]"#),
+        ])
+        .unwrap_err();
         assert!(error.contains("--labels"), "{error}");
     }
 }

@@ -33,13 +33,15 @@ pub(super) fn read(source: &Source, options: &ReadOptions, corpus: &mut Collecto
     let mut reader = Reader {
         options,
         tally: Tally::default(),
-        records: 0,
         annotated: 0,
     };
     let faults = json::records(source, |place, value| reader.record(place, &value, corpus));
     faults.report(corpus);
-    if reader.records > 0 && reader.annotated == 0 {
-        corpus.warn(0, "no record has entities; read as texts without annotations");
+    if !corpus.sentences.is_empty() && reader.annotated == 0 {
+        corpus.warn(
+            0,
+            "no record has entities; read as texts without annotations",
+        );
     }
     reader.tally.report(corpus);
 }
@@ -48,17 +50,17 @@ pub(super) fn read(source: &Source, options: &ReadOptions, corpus: &mut Collecto
 pub(super) struct Reader<'o> {
     pub options: &'o ReadOptions,
     pub tally: Tally,
-    records: usize,
     /// Number of records with a key of entities.
     pub annotated: usize,
 }
 
 impl Reader<'_> {
     fn record(&mut self, place: &Place, value: &Value, corpus: &mut Collector) {
-        self.records += 1;
         let empty = Map::new();
         match value {
-            Value::Null => self.tally.add(place.at.0, "{n} records are null and skipped"),
+            Value::Null => self
+                .tally
+                .add(place.at.0, "{n} records are null and skipped"),
             Value::Object(object) => {
                 let mut record = Record::new(object, place, corpus);
                 if object.contains_key("paragraphs") {
@@ -80,12 +82,19 @@ impl Reader<'_> {
                     self.offsets(&mut record, text, vec![("[1]", entities)], None, None);
                 }
                 _ => {
-                    let message = format!("{}expected [text, {{\"entities\": [[start, end, type], ...]}}]", place.prefix);
+                    let message = format!(
+                        "{}expected [text, {{\"entities\": [[start, end, type], ...]}}]",
+                        place.prefix
+                    );
                     corpus.report(Severity::Error, place.at, message);
                 }
             },
             other => {
-                let message = format!("{}neither an object nor [text, annotations] but {}", place.prefix, type_name(other));
+                let message = format!(
+                    "{}neither an object nor [text, annotations] but {}",
+                    place.prefix,
+                    type_name(other)
+                );
                 corpus.report(Severity::Error, place.at, message);
             }
         }
@@ -104,7 +113,15 @@ impl Reader<'_> {
     /// A text with annotations in the object of the record.
     fn text(&mut self, record: &mut Record<'_, '_>, text: &str, document: Option<String>) {
         let object = record.object;
-        let keys = ["entities", "ents", "ner", "labels", "label", "annotations", "spans"];
+        let keys = [
+            "entities",
+            "ents",
+            "ner",
+            "labels",
+            "label",
+            "annotations",
+            "spans",
+        ];
         let found: Vec<(&str, &Value)> = keys
             .iter()
             .filter_map(|key| object.get_key_value(*key))
@@ -112,12 +129,20 @@ impl Reader<'_> {
             .map(|(key, value)| (key.as_str(), value))
             .collect();
         if found.is_empty() {
-            let known = ["text", "tokens", "sents", "cats", "links", "words", "heads", "deps", "tags", "pos", "id"];
+            let known = [
+                "text", "tokens", "sents", "cats", "links", "words", "heads", "deps", "tags",
+                "pos", "id",
+            ];
             let strange = object.keys().find(|key| {
                 let key = key.to_lowercase();
-                !known.contains(&key.as_str()) && (key.contains("ent") || key.contains("label") || key.contains("ner"))
+                !known.contains(&key.as_str())
+                    && (key.contains("ent") || key.contains("label") || key.contains("ner"))
             });
-            if let Some(key) = strange.filter(|key| object.get(*key).is_some_and(|value| value.is_array() || value.is_object())) {
+            if let Some(key) = strange.filter(|key| {
+                object
+                    .get(*key)
+                    .is_some_and(|value| value.is_array() || value.is_object())
+            }) {
                 return record.error(format!("`{key}` looks like annotations but is not understood; known: `entities`, `ents`, `spans` ({KNOWN})"));
             }
         }
@@ -129,7 +154,11 @@ impl Reader<'_> {
             let names: Vec<&str> = groups.keys().map(String::as_str).collect();
             self.tally.add(
                 record.line(),
-                &format!("the span groups {} are read as entities, like `{}` ({{n}} records)", names.join(", "), found[0].0),
+                &format!(
+                    "the span groups {} are read as entities, like `{}` ({{n}} records)",
+                    names.join(", "),
+                    found[0].0
+                ),
             );
         }
         let words = match words_of(object, text) {
@@ -141,8 +170,12 @@ impl Reader<'_> {
             && value.get(0).is_some_and(Value::is_string)
         {
             return match words {
-                Some(words) => spacy_tokens::tagged(self, record, key, value, text, words, document),
-                None => record.error(format!("`{key}` has tags, but there are no `words` to which they belong")),
+                Some(words) => {
+                    spacy_tokens::tagged(self, record, key, value, text, words, document)
+                }
+                None => record.error(format!(
+                    "`{key}` has tags, but there are no `words` to which they belong"
+                )),
             };
         }
         self.offsets(record, text, found, words, document);
@@ -160,9 +193,17 @@ impl Reader<'_> {
         let mut known = HashSet::new();
         for (key, value) in found {
             let own = record.spans(key, value, Unit::Characters, self.options);
-            let keys: Vec<_> = own.iter().map(|(_, span)| (span.parts.clone(), span.label.to_string())).collect();
+            let keys: Vec<_> = own
+                .iter()
+                .map(|(_, span)| (span.parts.clone(), span.label.to_string()))
+                .collect();
             // Entities that are in `ents` and in a span group are one.
-            spans.extend(own.into_iter().zip(&keys).filter(|(_, key)| !known.contains(*key)).map(|(span, _)| span));
+            spans.extend(
+                own.into_iter()
+                    .zip(&keys)
+                    .filter(|(_, key)| !known.contains(*key))
+                    .map(|(span, _)| span),
+            );
             known.extend(keys);
         }
         let entities = record.text_entities(spans, &TextIndex::new(text), false, &mut self.tally);
@@ -192,11 +233,18 @@ impl Reader<'_> {
             };
             return annotated_text::push(annotated, self.options, record.corpus);
         };
-        let sentences = record.object.get("sents").and_then(Value::as_array).into_iter().flatten();
+        let sentences = record
+            .object
+            .get("sents")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
         let annotated = WordText {
             text,
             words,
-            sentences: sentences.filter_map(|sentence| offset(sentence.get("start"), "start").ok()).collect(),
+            sentences: sentences
+                .filter_map(|sentence| offset(sentence.get("start"), "start").ok())
+                .collect(),
             document,
             line,
             entities,
@@ -209,22 +257,120 @@ impl Reader<'_> {
 
 /// The words of a text with their part of speech: `tokens` with offsets, or `words` as strings. `None` if there are none.
 fn words_of<'a>(object: &'a Map<String, Value>, text: &str) -> Result<Option<Words<'a>>, String> {
-    let list = object.get("tokens").or_else(|| object.get("words")).and_then(Value::as_array);
+    let list = object
+        .get("tokens")
+        .or_else(|| object.get("words"))
+        .and_then(Value::as_array);
     let Some(list) = list.filter(|list| !list.is_empty()) else {
         return Ok(None);
     };
-    if let Some(words) = list.iter().map(Value::as_str).collect::<Option<Vec<&str>>>() {
-        let visible: Vec<&str> = words.into_iter().filter(|word| !word.trim().is_empty()).collect();
+    if let Some(words) = list
+        .iter()
+        .map(Value::as_str)
+        .collect::<Option<Vec<&str>>>()
+    {
+        let visible: Vec<&str> = words
+            .into_iter()
+            .filter(|word| !word.trim().is_empty())
+            .collect();
         let aligned = words::align(text, &visible);
-        let aligned = aligned.ok_or("the words are not those of the text in order; correct or delete them")?;
-        return Ok(Some(aligned.words.iter().map(|word| (word.start, word.end, None)).collect()));
+        let aligned = aligned
+            .ok_or("the words are not those of the text in order; correct or delete them")?;
+        return Ok(Some(
+            aligned
+                .words
+                .iter()
+                .map(|word| (word.start, word.end, None))
+                .collect(),
+        ));
     }
     let mut words = Vec::with_capacity(list.len());
     for (index, token) in list.iter().enumerate() {
-        let bounds = offset(token.get("start"), "start").and_then(|start| Ok((start, offset(token.get("end"), "end")?)));
+        let bounds = offset(token.get("start"), "start")
+            .and_then(|start| Ok((start, offset(token.get("end"), "end")?)));
         let (start, end) = bounds.map_err(|problem| format!("`tokens`[{index}] {problem}"))?;
-        let tag = token.get("tag").or_else(|| token.get("pos")).and_then(Value::as_str);
+        let tag = token
+            .get("tag")
+            .or_else(|| token.get("pos"))
+            .and_then(Value::as_str);
         words.push((start, end, tag.filter(|tag| !tag.is_empty())));
     }
     Ok(Some(words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Format;
+    use crate::data::json_fixtures::{found, read_with};
+
+    #[test]
+    fn broken_records_are_reported() {
+        for (record, part) in [
+            (
+                r#"["ab", {"entities": [[0, 3, "A"]]}]"#,
+                "only 2 characters",
+            ),
+            (r#"["ab", {"entities": [[0, "A"]]}]"#, "must be an object"),
+            (
+                r#"["ab", {"my_entities": [[0, 1, "A"]]}]"#,
+                "not understood",
+            ),
+            (r#"["ab", {"cats": {"x": 1}}]"#, "no record has entities"),
+            (r#"["ab", {"entities": ["U-A"]}]"#, "no `words`"),
+            (
+                r#"["ab", {"entities": ["U-A"], "words": ["x"]}]"#,
+                "not those of the text",
+            ),
+            (r#"[["ab", 3]]"#, "expected [text"),
+            (
+                r#"{"text": "ab", "ents": [], "tokens": [{"id": 0}]}"#,
+                "`tokens`[0] has no `start`",
+            ),
+            (r#"{"paragraphs": 3}"#, "must be a list"),
+            (
+                r#"{"paragraphs": [{"sentences": [{"tokens": [{"orth": "a", "ner": "X"}]}]}]}"#,
+                "is not a tag",
+            ),
+            (
+                r#"{"paragraphs": [{"sentences": [{"tokens": [{"ner": "O"}]}]}]}"#,
+                "no `orth`",
+            ),
+            (
+                r#"{"paragraphs": [{"sentences": [{"tokens": [{"orth": "a"}]}]}]}"#,
+                "no record has entities",
+            ),
+            (
+                r#"{"token_annotation": {}, "doc_annotation": {}}"#,
+                "no list `ORTH`",
+            ),
+        ] {
+            let (_, problems) = read_with(record, &ReadOptions::of(Format::Spacy));
+            assert_eq!(problems.len(), 1, "{record} {problems:?}");
+            assert!(problems[0].message.contains(part), "{}", problems[0]);
+        }
+    }
+
+    #[test]
+    fn words_and_tags_of_a_tuple_are_used() {
+        for record in [
+            r#"["Zoë isn't here", {"entities": ["U-PER", "O", "O", "O"], "words": ["Zoë", "is", "n't", "here"]}]"#,
+            r#"["Zoë isn't here", {"entities": [[0, 3, "PER"]], "words": ["Zoë", "is", "n't", "here"]}]"#,
+            r#"["Zoë isn't here", [[0, 3, "PER"]]]"#,
+        ] {
+            let (sentences, problems) = read_with(record, &ReadOptions::of(Format::Spacy));
+            assert_eq!(problems, [], "{record}");
+            assert_eq!(found(&sentences), [("Zoë".to_string(), "PER".to_string())]);
+        }
+    }
+
+    #[test]
+    fn a_paragraph_without_its_text_has_its_words() {
+        let record = r#"{"id": "d", "paragraphs": [{"sentences": [{"tokens": [{"orth": "Zoë", "ner": "U-PER"}, {"orth": "sings", "ner": "O"}]}]}]}"#;
+        let (sentences, _) = read_with(record, &ReadOptions::of(Format::Spacy));
+        assert_eq!(
+            (sentences[0].text.as_str(), sentences[0].document.as_deref()),
+            ("Zoë sings", Some("d"))
+        );
+    }
 }

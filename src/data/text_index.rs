@@ -31,7 +31,11 @@ pub(super) struct TextIndex<'a> {
 impl<'a> TextIndex<'a> {
     /// Indexes a text.
     pub fn new(text: &'a str) -> Self {
-        let starts = || text.char_indices().map(|(byte, _)| byte).chain([text.len()]);
+        let starts = || {
+            text.char_indices()
+                .map(|(byte, _)| byte)
+                .chain([text.len()])
+        };
         Self {
             text,
             bytes: (!text.is_ascii()).then(|| starts().collect()),
@@ -41,7 +45,9 @@ impl<'a> TextIndex<'a> {
 
     /// Number of characters.
     pub fn len(&self) -> usize {
-        self.bytes.as_ref().map_or(self.text.len(), |bytes| bytes.len() - 1)
+        self.bytes
+            .as_ref()
+            .map_or(self.text.len(), |bytes| bytes.len() - 1)
     }
 
     /// The characters `start..end`; `None` when out of range.
@@ -74,7 +80,11 @@ impl<'a> TextIndex<'a> {
     }
 
     /// The characters of a span in a unit.
-    pub fn convert(&self, (start, end): (usize, usize), unit: OffsetUnit) -> Option<(usize, usize)> {
+    pub fn convert(
+        &self,
+        (start, end): (usize, usize),
+        unit: OffsetUnit,
+    ) -> Option<(usize, usize)> {
         Some((self.character(start, unit)?, self.character(end, unit)?))
     }
 
@@ -83,7 +93,9 @@ impl<'a> TextIndex<'a> {
         let units = [OffsetUnit::Characters, OffsetUnit::Utf16, OffsetUnit::Bytes];
         let found = |test: fn(&str, &str) -> bool| {
             units.into_iter().find(|unit| {
-                let slice = self.convert(span, *unit).and_then(|(start, end)| self.slice(start, end));
+                let slice = self
+                    .convert(span, *unit)
+                    .and_then(|(start, end)| self.slice(start, end));
                 slice.is_some_and(|slice| test(slice, surface))
             })
         };
@@ -111,7 +123,10 @@ mod tests {
         assert_eq!(text.unit_of((5, 9), "Zoë"), Some(OffsetUnit::Bytes));
         assert_eq!(text.convert((3, 6), OffsetUnit::Utf16), Some((2, 5)));
         assert_eq!(text.unit_of((0, 3), "Zoë"), None);
-        assert_eq!(text.unit_of((2, 8), "Zoë\nin"), Some(OffsetUnit::Characters));
+        assert_eq!(
+            text.unit_of((2, 8), "Zoë\nin"),
+            Some(OffsetUnit::Characters)
+        );
         assert_eq!(text.convert((1, 3), OffsetUnit::Utf16), None);
         assert_eq!(text.slice(9, 12), None);
     }
