@@ -2,11 +2,11 @@
 //!
 //! The form is that of the `bioc` libraries (<https://github.com/bionlp/bioc>) and of PubTator's interface, whose answers hold
 //! the documents under `PubTator3`. Offsets count from the start of the document. An annotation with several locations is
-//! discontinuous.
+//! discontinuous. The schema of BigBIO (`bigbio_kb`), with `passages` and `entities` of a document, is read too.
 
 use std::borrow::Cow;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::annotated_text::{self, AnnotatedText};
 use super::json::{self, Place};
@@ -55,6 +55,8 @@ pub(super) fn read(source: &Source, options: &ReadOptions, corpus: &mut Collecto
             }
             return;
         }
+        let converted = from_bigbio(object);
+        let object = converted.as_ref().unwrap_or(object);
         annotated |= read_document(&mut Record::new(object, place, corpus), options, &mut tally);
     });
     faults.report(corpus);
@@ -65,6 +67,46 @@ pub(super) fn read(source: &Source, options: &ReadOptions, corpus: &mut Collecto
         );
     }
     tally.report(corpus);
+}
+
+/// A document in BigBIO's schema, whose texts and offsets are lists of parts, as one of BioC; `None` for other documents.
+fn from_bigbio(object: &Map<String, Value>) -> Option<Map<String, Value>> {
+    let passages = object.get("passages")?.as_array()?;
+    let is_bigbio = |passage: &Value| passage["text"].is_array() && passage["offsets"].is_array();
+    if passages.is_empty() || !passages.iter().all(is_bigbio) {
+        return None;
+    }
+    let passage =
+        |passage: &Value| json!({"offset": passage["offsets"][0][0], "text": passage["text"][0]});
+    let annotation = |entity: &Value| {
+        let location = |part: &Value| {
+            let length = part[1].as_u64()?.checked_sub(part[0].as_u64()?)?;
+            Some(json!({"offset": part[0], "length": length}))
+        };
+        let parts = entity["offsets"].as_array().into_iter().flatten();
+        let text = entity["text"].as_array().filter(|texts| texts.len() == 1);
+        json!({
+            "id": entity["id"],
+            "infons": {"type": entity["type"]},
+            "text": text.map(|texts| texts[0].clone()),
+            "locations": parts.filter_map(location).collect::<Vec<_>>(),
+        })
+    };
+    let entities = object
+        .get("entities")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    let document = json!({
+        "id": object.get("document_id").or_else(|| object.get("id")),
+        "passages": passages.iter().map(passage).collect::<Vec<_>>(),
+        "annotations": entities.map(annotation).collect::<Vec<_>>(),
+        "relations": object.get("relations"),
+    });
+    match document {
+        Value::Object(document) => Some(document),
+        _ => None,
+    }
 }
 
 /// A passage or sentence: a text with its place in the document.
@@ -115,7 +157,7 @@ fn read_document(record: &mut Record<'_, '_>, options: &ReadOptions, tally: &mut
             let start = match offset(part.get("offset"), "offset") {
                 Ok(start) => start,
                 Err(problem) => {
-                    record.error(format!("`passages`[{index}] {problem}"));
+                    record.error(format!("`passages`[{index}]: {problem}"));
                     continue;
                 }
             };
@@ -388,6 +430,18 @@ mod tests {
             &ReadOptions::of(Format::Bioc),
         );
         assert_eq!(found(&sentences)[0].0, "TP53");
+    }
+
+    #[test]
+    fn bigbio_documents_are_read() {
+        let content = r#"[{"id": "0", "document_id": "d", "passages": [{"id": "1", "type": "title", "text": ["Aspirin"], "offsets": [[0, 7]]}, {"id": "2", "type": "abstract", "text": ["TP53 binds."], "offsets": [[8, 19]]}], "entities": [{"id": "3", "type": "Gene", "text": ["TP53"], "offsets": [[8, 12]], "normalized": []}], "events": [], "relations": []}]"#;
+        let (sentences, problems) = read_with(content, &ReadOptions::default());
+        assert_eq!(problems, []);
+        assert_eq!(
+            found(&sentences),
+            [("TP53".to_string(), "Gene".to_string())]
+        );
+        assert_eq!(sentences[0].document.as_deref(), Some("d"));
     }
 
     #[test]

@@ -46,8 +46,12 @@ pub fn detect_format(path: &Path) -> Result<Format> {
     match record {
         Some(record) => Err(unknown(path, &describe(&record))),
         None if extension == Some("txt") => Ok(Format::PlainText),
-        None if matches!(extension, Some("json" | "jsonl")) => {
-            Err(unknown(path, "the first record is not valid JSON"))
+        None if matches!(first, b'{' | b'[') || matches!(extension, Some("json" | "jsonl")) => {
+            let why = json::first_fault(&source);
+            Err(unknown(
+                path,
+                why.as_deref().unwrap_or("the file has no records"),
+            ))
         }
         None => Err(unknown(
             path,

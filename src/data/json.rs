@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::Severity;
-use super::json_holder::{Holder, is_tuple, transpose, unwrap_row};
+use super::json_holder::{Holder, is_tuple, transpose, unwrap_record};
 use super::json_parse::{Cursor, length_of_one, parse_all, parse_one};
 use super::source::{Collector, Source};
 
@@ -97,6 +97,24 @@ pub(super) fn first_record(source: &Source) -> Option<(Value, Layout)> {
         Layout::Lines if !is_line => (value, Layout::Stream),
         layout => (value, layout),
     })
+}
+
+/// What keeps the start of a file from being JSON records, with its line and column; `None` for an empty list.
+pub(super) fn first_fault(source: &Source) -> Option<String> {
+    let text = source.lossy();
+    let layout = layout(&text);
+    let mut walk = Walk::new(|_: &Place, _| false);
+    match layout {
+        Layout::Lines => {
+            let mut lines = text.lines().enumerate();
+            if let Some((index, line)) = lines.find(|(_, line)| !line.trim().is_empty()) {
+                walk.line(line, index + 1);
+            }
+        }
+        layout => walk.text(&text, layout),
+    }
+    let (_, (line, column), message) = walk.faults.problems.into_iter().next()?;
+    Some(format!("line {line}, column {column}: {message}"))
 }
 
 /// Detects how a file holds its records from its first lines.
@@ -190,6 +208,7 @@ impl<F: FnMut(&Place, Value) -> bool> Walk<F> {
             }
             return;
         }
+        let mut has_commas = false;
         while !cursor.rest().is_empty() && !self.stopped {
             match parse_one(cursor.rest()) {
                 Ok((value, length)) => {
@@ -203,6 +222,17 @@ impl<F: FnMut(&Place, Value) -> bool> Walk<F> {
                 }
             }
             cursor.skip_space();
+            let at = cursor.position();
+            if cursor.take(',') {
+                if !has_commas {
+                    let message = "records are separated by commas outside a list; delete them, or put `[` and `]` around the records";
+                    self.faults
+                        .problems
+                        .push((Severity::Warning, at, message.to_string()));
+                }
+                has_commas = true;
+                cursor.skip_space();
+            }
         }
     }
 
@@ -225,7 +255,11 @@ impl<F: FnMut(&Place, Value) -> bool> Walk<F> {
             match parse_one(cursor.rest()) {
                 Ok((value, length)) => {
                     let at = cursor.position();
-                    self.call(at, format!("{prefix}record {number}: "), unwrap_row(value));
+                    self.call(
+                        at,
+                        format!("{prefix}record {number}: "),
+                        unwrap_record(value),
+                    );
                     cursor.advance(length);
                 }
                 Err(error) => {
@@ -247,7 +281,7 @@ impl<F: FnMut(&Place, Value) -> bool> Walk<F> {
     /// A value at the top level of the file: a record, or an object that holds records.
     fn value(&mut self, cursor: &Cursor<'_>, value: Value, at: (usize, usize)) {
         match Holder::of(&value) {
-            Holder::None => self.call(at, String::new(), unwrap_row(value)),
+            Holder::None => self.call(at, String::new(), unwrap_record(value)),
             Holder::Columns => match transpose(value) {
                 Ok(rows) => {
                     for (number, row) in rows.into_iter().enumerate() {
@@ -397,6 +431,13 @@ mod tests {
                 ]
             );
         }
+        let (found, _) = walk(r#"{"doc": "d", "tokens": [["a"]], "ner_tags": [[0]]}"#);
+        assert_eq!(found[0].1["doc"], "d");
+        let (found, _) = walk(r#"[[["a", "B-X"], ["b", "O"]]]"#);
+        assert_eq!(
+            found[0].1.to_string(),
+            r#"{"tokens":["a","b"],"tags":["B-X","O"]}"#
+        );
         let (found, problems) = walk(r#"{"tokens": [["a"], ["b"]], "ner_tags": [[0]]}"#);
         assert!(found.is_empty() && problems[0].contains("2 rows but `ner_tags` has 1"));
         assert_eq!(
@@ -447,6 +488,7 @@ mod tests {
             ("{\"text\": \"é\", oops}", 0, "(1, 1"),
             ("[{\"text\": \"a\"}, {\"text\": oops}]", 1, "(1, 17)"),
             ("[{\"text\": \"a\"}", 1, "(1, 15)"),
+            ("{\"text\": \"a\"},\n{\"text\": \"b\"},\n", 2, "(1, 14)"),
         ] {
             let (found, problems) = walk(content);
             assert_eq!(

@@ -164,6 +164,9 @@ fn parse_parts(value: &Value) -> Result<Vec<(usize, usize)>, EntityError> {
     Ok(parts)
 }
 
+/// Start and end, type and text of an entity.
+type Item<'a> = ((usize, usize), &'a Value, Option<&'a str>);
+
 /// Entities as columns: lists of starts, ends and types of equal length.
 pub(super) struct Columns<'a> {
     start: &'a [Value],
@@ -199,10 +202,7 @@ impl<'a> Columns<'a> {
     }
 
     /// Start and end, type and text of an entity.
-    pub fn item(
-        &self,
-        index: usize,
-    ) -> Result<((usize, usize), &'a Value, Option<&'a str>), EntityError> {
+    pub fn item(&self, index: usize) -> Result<Item<'a>, EntityError> {
         let start = offset(self.start.get(index), "start")?;
         let end = offset(self.end.get(index), "end")?;
         let label = self.label.get(index).ok_or(EntityError::Missing("type"))?;

@@ -1,6 +1,8 @@
 //! JSON objects that hold records: in lists, by name, or as columns.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+
+use super::bio;
 
 /// What an object at the top level of a file holds.
 pub(super) enum Holder {
@@ -130,11 +132,16 @@ pub(super) fn transpose(value: Value) -> Result<Vec<Value>, String> {
     };
     let mut rows: Vec<Value> = Vec::new();
     let mut first: Option<String> = None;
+    let mut common = Vec::new();
     for (key, column) in object {
         let column: Vec<Value> = match column {
             Value::Array(list) => list,
             Value::Object(object) => object.into_iter().map(|(_, value)| value).collect(),
-            _ => continue,
+            // The name of the document and the like hold for every row.
+            other => {
+                common.push((key, other));
+                continue;
+            }
         };
         match &first {
             None => rows.resize_with(column.len(), || Value::Object(Map::new())),
@@ -152,13 +159,33 @@ pub(super) fn transpose(value: Value) -> Result<Vec<Value>, String> {
         }
         first.get_or_insert(key);
     }
+    for row in &mut rows {
+        for (key, value) in &common {
+            row[key.as_str()] = value.clone();
+        }
+    }
     Ok(rows)
 }
 
-/// The record of a row of Hugging Face's dataset viewer, `{"row_idx": 0, "row": {...}}`; other values as they are.
-pub(super) fn unwrap_row(mut value: Value) -> Value {
-    match value.get_mut("row") {
-        Some(row) if row.is_object() => row.take(),
-        _ => value,
+/// The record of a row of Hugging Face's dataset viewer, `{"row_idx": 0, "row": {...}}`, or of a list of words with their
+/// tags, `[["Rome", "B-LOC"], ...]`; other values as they are.
+pub(super) fn unwrap_record(mut value: Value) -> Value {
+    if let Some(row) = value.get_mut("row").filter(|row| row.is_object()) {
+        return row.take();
+    }
+    let pair = |pair: &Value| match pair.as_array().map(Vec::as_slice) {
+        Some([Value::String(word), Value::String(tag)]) if bio::is_tag(tag) => {
+            Some((word.clone(), tag.clone()))
+        }
+        _ => None,
+    };
+    let pairs = value.as_array().filter(|list| !list.is_empty());
+    let pairs = pairs.and_then(|list| list.iter().map(pair).collect::<Option<Vec<_>>>());
+    match pairs {
+        Some(pairs) => {
+            let (words, tags): (Vec<String>, Vec<String>) = pairs.into_iter().unzip();
+            json!({"tokens": words, "tags": tags})
+        }
+        None => value,
     }
 }

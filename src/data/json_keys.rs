@@ -4,10 +4,11 @@
 
 use serde_json::{Map, Value};
 
+use super::bio;
 use super::json_entity::canonical;
 
 /// Keys of lists of words.
-pub(super) const WORDS: [&str; 9] = [
+pub(super) const WORDS: [&str; 10] = [
     "tokens",
     "words",
     "tokenizedtext",
@@ -17,6 +18,7 @@ pub(super) const WORDS: [&str; 9] = [
     "sentence",
     "text",
     "sent",
+    "document",
 ];
 /// Keys of texts.
 pub(super) const TEXTS: [&str; 19] = [
@@ -41,7 +43,7 @@ pub(super) const TEXTS: [&str; 19] = [
     "document",
 ];
 /// Keys of lists of tags, one for each word. Where a record has several, the first of this list counts.
-const TAGS: [&str; 27] = [
+const TAGS: [&str; 29] = [
     "nertags",
     "nertag",
     "ner",
@@ -69,6 +71,8 @@ const TAGS: [&str; 27] = [
     "label",
     "finenertags",
     "tagsequence",
+    "namedentities",
+    "docbiotags",
 ];
 /// Keys of further layers of tags, for nested entities.
 const NESTED_TAGS: [&str; 6] = [
@@ -207,6 +211,22 @@ impl<'a> Annotations<'a> {
                 found.unused.clear();
             }
         }
+        // A list of tags is known by its content, whatever its key.
+        let is_tags = |key: &str| {
+            let list = object.get(key).and_then(Value::as_array);
+            list.is_some_and(|list| {
+                let is_tag = |tag: &Value| tag.as_str().is_some_and(bio::is_tag);
+                list.len() == length && length > 0 && list.iter().all(is_tag)
+            })
+        };
+        if let [key] = found.unknown[..]
+            && !found.present
+            && is_tags(key)
+        {
+            found.unknown.clear();
+            found.tags.extend(object.get(key).map(|value| (key, value)));
+            found.present = true;
+        }
         found
     }
 
@@ -255,6 +275,17 @@ impl<'a> Annotations<'a> {
                 .extend(nested.filter(|(_, value)| is_tag_list(value)));
         }
         found.present = !found.tags.is_empty() || found.spans.is_some() || found.has_null(object);
+        // Amazon SageMaker Ground Truth: a name of the user's, with `annotations.entities`.
+        let nested = |(key, value): (&'a String, &'a Value)| {
+            let list = value.get("annotations")?.get("entities")?;
+            list.is_array().then_some((key.as_str(), list))
+        };
+        if !found.present
+            && let Some(spans) = object.iter().find_map(nested)
+        {
+            found.spans = Some(spans);
+            found.present = true;
+        }
         if !found.present {
             let suspicious = object.iter().filter(|(key, value)| {
                 !is_used(key) && !value.is_null() && looks_like_annotations(key)
@@ -289,7 +320,7 @@ fn is_tag_list(value: &Value) -> bool {
             Some(Value::Array(set)) => !set.is_empty() && set.iter().all(Value::is_string),
             _ => false,
         },
-        Value::String(text) => text.split_whitespace().any(super::bio::is_tag),
+        Value::String(text) => text.split_whitespace().any(bio::is_tag),
         _ => false,
     }
 }
