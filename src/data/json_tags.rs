@@ -260,8 +260,12 @@ impl Style {
     }
 }
 
+/// True for a tag that says that a word is outside every entity.
 fn is_outside(tag: &str) -> bool {
-    tag.eq_ignore_ascii_case("O")
+    matches!(
+        tag,
+        "" | "O" | "o" | "_" | "-" | "NONE" | "None" | "none" | "null"
+    )
 }
 
 fn variant(tag: &str) -> Option<String> {
@@ -392,6 +396,7 @@ mod tests {
             json!(["B-PER", "L-PER", "O", "U-LOC"]),
             json!(["B_PER", "I_PER", "o", "B_LOC"]),
             json!(["b-PER", "i-PER", "o", "b-LOC"]),
+            json!(["B-PER", "I-PER", "_", "B-LOC"]),
             json!(["PER-B", "PER-I", "O", "LOC-B"]),
             json!(["PER", "PER", "O", "LOC"]),
             json!([1, 2, 0, 3]),

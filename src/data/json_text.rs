@@ -11,7 +11,7 @@ use super::json_keys::Annotations;
 use super::json_record::{Record, RecordKind};
 use super::json_survey::{Rules, text_tags};
 use super::source::Collector;
-use super::tally::{DISCONTINUOUS, Tally};
+use super::tally::Tally;
 use super::text_index::{OffsetUnit, TextIndex};
 
 impl<'a> Record<'a, '_> {
@@ -28,7 +28,8 @@ impl<'a> Record<'a, '_> {
         };
         let found = Annotations::of(self.object, &[text_key]);
         self.check(&found, tally);
-        let is_document = kind == RecordKind::Document;
+        // One record is one sentence, unless it has several lines.
+        let is_document = kind == RecordKind::Document || text.trim().contains(['\n', '\r']);
         let mut name = document(self.object, &[text_key]);
         if is_document && name.is_none() {
             name = document_id(self.object, self.corpus);
@@ -153,7 +154,7 @@ impl<'a> Record<'a, '_> {
         for (at, mut parts, span) in spans {
             let label = span.label;
             if span.unit == Some(Unit::Words) {
-                self.error(format!("{at} ({label}) counts words, but the record has none; give `start` and `end` in characters"));
+                self.invalid_entity(format!("{at} ({label}) counts words, but the record has none; give `start` and `end` in characters"));
                 continue;
             }
             if parts.len() == 1 {
@@ -180,10 +181,9 @@ impl<'a> Record<'a, '_> {
                 .iter()
                 .find_map(|part| check_span(*part, &label, index.len(), Unit::Characters).err());
             if let Some(problem) = problem {
-                self.error(format!("{at} {problem}"));
+                self.invalid_entity(format!("{at} {problem}"));
                 continue;
             }
-            tally.add_many(line, DISCONTINUOUS, usize::from(parts.len() > 1));
             entities.push(TextEntity {
                 parts,
                 label: label.into_owned(),

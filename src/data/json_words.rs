@@ -11,7 +11,7 @@ use super::json_record::{Record, RecordKind};
 use super::json_survey::Rules;
 use super::json_tags::layers;
 use super::json_text::exclusive;
-use super::tally::{DISCONTINUOUS, Tally};
+use super::tally::Tally;
 use super::{ReadOptions, words};
 use crate::text::{Discontinuous, Entity, Misaligned, Sentence};
 
@@ -91,7 +91,6 @@ impl<'a> Record<'a, '_> {
             sentence.entities = tagged;
         }
         self.own_keys(&mut sentence);
-        tally.add_many(self.line(), DISCONTINUOUS, sentence.discontinuous.len());
         if self.valid {
             self.corpus.push(self.place.at.0, sentence);
         }
@@ -138,7 +137,7 @@ impl<'a> Record<'a, '_> {
             for (index, value) in list.iter().enumerate() {
                 match parse_index_entity(value, sentence.len()) {
                     Ok((parts, label)) => self.add_words(&mut seen, parts, label, sentence),
-                    Err(problem) => self.error(format!("`{key}`[{index}] {problem}")),
+                    Err(problem) => self.invalid_entity(format!("`{key}`[{index}] {problem}")),
                 }
             }
             return;
@@ -156,7 +155,7 @@ impl<'a> Record<'a, '_> {
                 .iter()
                 .find_map(|part| check_span(*part, &span.label, length, unit).err());
             match problem {
-                Some(problem) => self.error(format!("{at} {problem}")),
+                Some(problem) => self.invalid_entity(format!("{at} {problem}")),
                 None if unit == Unit::Words => {
                     self.add_words(&mut seen, parts, &span.label, sentence)
                 }
@@ -237,14 +236,14 @@ impl<'a> Record<'a, '_> {
             };
             let (spans, problems) = parse_entities(value, Unit::Characters, None);
             for (at, problem) in problems {
-                self.error(format!("`{key}`{at} {problem}"));
+                self.invalid_entity(format!("`{key}`{at} {problem}"));
             }
             for (at, span) in spans {
                 let problem = span.parts.iter().find_map(|part| {
                     check_span(*part, &span.label, length, Unit::Characters).err()
                 });
                 match problem {
-                    Some(problem) => self.error(format!("`{key}`{at} {problem}")),
+                    Some(problem) => self.invalid_entity(format!("`{key}`{at} {problem}")),
                     None => self.add_characters(&mut seen, span.parts, &span.label, sentence),
                 }
             }

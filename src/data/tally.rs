@@ -30,7 +30,3 @@ impl Tally {
         }
     }
 }
-
-/// The message for entities of several parts.
-pub(super) const DISCONTINUOUS: &str =
-    "{n} discontinuous entities are kept, but no model here finds them; they count as missed";
