@@ -1,7 +1,7 @@
 //! BioC JSON: collections of documents with passages, sentences and annotations.
 //!
-//! The form is that of the `bioc` libraries (<https://github.com/bionlp/bioc>) and of PubTator's interface, whose answers hold
-//! the documents under `PubTator3`. Offsets count from the start of the document. An annotation with several locations is
+//! The form is that of the `bioc` libraries (<https://github.com/bionlp/bioc>) and of PubTator's interface, whose answers
+//! hold the documents under `PubTator3`. Offsets count from the start of the document. An annotation with several locations is
 //! discontinuous. The schema of BigBIO (`bigbio_kb`), with `passages` and `entities` of a document, is read too.
 
 use std::borrow::Cow;

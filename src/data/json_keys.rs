@@ -195,8 +195,8 @@ pub(super) struct Annotations<'a> {
 }
 
 impl<'a> Annotations<'a> {
-    /// Finds the annotations of a record with `length` words under the key `used`. Lists of strings beside spans are lists of
-    /// types where they do not have one string for each word, and always in GLiNER's format.
+    /// Finds the annotations of a record with `length` words under the key `used`. Lists of strings beside spans are lists
+    /// of types where they do not have one string for each word, and always in GLiNER's format.
     pub fn of_words(
         object: &'a Map<String, Value>,
         used: &str,

@@ -281,7 +281,7 @@ fn convention(kind: RecordKind, key: &str, unit: Unit, span: &RawSpan<'_>) -> Co
 /// Words by offset, with their tags.
 type TaggedWords<'a> = (Vec<(usize, usize)>, Layers<'a>);
 
-/// The words of a text that has tags: its characters, or what white space separates, whichever has as many as there are tags.
+/// The words of a text that has tags: its characters, or what white space separates, whichever are as many as the tags.
 pub(super) fn text_tags<'a>(
     key: &str,
     value: &'a Value,

@@ -1,10 +1,10 @@
 //! spaCy's JSON.
 //!
-//! - Training data of version 2 (<https://v2.spacy.io/api/annotation#json-input>): documents of `paragraphs` of `sentences` of
-//!   `tokens` with BILUO tags under `ner`, and perhaps the `raw` text.
+//! - Training data of version 2 (<https://v2.spacy.io/api/annotation#json-input>): documents of `paragraphs` of `sentences`
+//!   of `tokens` with BILUO tags under `ner`, and perhaps the `raw` text.
 //! - `Doc.to_json` of version 3 (<https://spacy.io/api/doc#to_json>): `text`, `tokens`, `ents`, `spans` by group, `sents`.
-//! - Texts with offsets: `["text", {"entities": [[start, end, type], ...]}]`, also with `spans` by group, also in the files of
-//!   NER Annotator (`{"classes": [...], "annotations": [...]}`).
+//! - Texts with offsets: `["text", {"entities": [[start, end, type], ...]}]`, also with `spans` by group, and in the files
+//!   of NER Annotator (`{"classes": [...], "annotations": [...]}`).
 //! - `Example.to_dict` of version 3: `token_annotation` and `doc_annotation`.
 
 use std::collections::HashSet;
