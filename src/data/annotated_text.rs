@@ -118,7 +118,7 @@ fn add(
         None => {
             let text = index.slice(start, end);
             corpus.warn(line, format!(
-                "{label} `{text}` does not start and end at word boundaries, so no model can find it; correct the offsets if they are wrong"
+                "{label} {start}..{end} `{text}` does not start and end at word boundaries, so no model can find it; correct the offsets if they are wrong"
             ));
             sentence.misaligned.push(Misaligned { start, end, label });
         }
@@ -127,22 +127,6 @@ fn add(
 
 /// Adds a text with its words and entities to the corpus: cut into sentences if it is a document or the options say so,
 /// otherwise as it is.
-pub(super) fn push_sentence(
-    sentence: Sentence,
-    line: usize,
-    is_document: bool,
-    options: &ReadOptions,
-    corpus: &mut Collector,
-) {
-    push_pieces(
-        sentence,
-        (line, &EntityLines::new()),
-        is_document,
-        options,
-        corpus,
-    );
-}
-
 fn push_pieces(
     sentence: Sentence,
     (line, lines): (usize, &EntityLines),
@@ -161,11 +145,6 @@ fn push_pieces(
     for piece in cut(sentence, (line, lines), corpus) {
         corpus.push(line, piece);
     }
-}
-
-/// Whether a record that is usually a sentence is a document: a text with a line break inside.
-pub(super) fn has_lines(text: &str) -> bool {
-    text.trim().contains(['\n', '\r'])
 }
 
 /// Cuts a text into sentences, none of them inside an entity or a word.

@@ -7,7 +7,7 @@ use strum::VariantNames;
 
 use super::column_layout::ColumnLayout;
 use super::source::{Source, display_name, file_extension, is_stream, uncompressed_name};
-use super::{Format, ReadOptions, conllu, csv, json, pubtator, webanno};
+use super::{Format, ReadOptions, conllu, csv, json, json_format, pubtator, webanno};
 use crate::error::{Error, Location, Result};
 
 /// Detects the format of a file from its name, its content and, for BRAT, the other files of its folder.
@@ -97,12 +97,13 @@ pub(super) fn detect_content(path: &Path, source: &Source) -> Result<Format> {
         b'{' | b'[' => json::first_record(source),
         _ => None,
     };
-    if let Some(format) = record
+    let format = record
         .as_ref()
-        .and_then(|record| format_of_record(record, first))
-    {
+        .and_then(|(record, layout)| json_format::of(record, *layout));
+    if let Some(format) = format {
         return Ok(format);
     }
+    let record = record.map(|(record, _)| record);
     if let Some(format) = detect_text(source) {
         return Ok(format);
     }
@@ -112,10 +113,14 @@ pub(super) fn detect_content(path: &Path, source: &Source) -> Result<Format> {
     match record {
         Some(record) => Err(unknown(path, &describe(&record))),
         None if extension == Some("txt") => Ok(Format::PlainText),
-        None if extension == Some("csv") && csv::detect_without_header(&source) => Ok(Format::Csv),
-        None if extension == Some("csv") => Err(unknown(path, &csv::describe(&source))),
-        None if matches!(extension, Some("json" | "jsonl")) => {
-            Err(unknown(path, "the first record is not valid JSON"))
+        None if extension == Some("csv") && csv::detect_without_header(source) => Ok(Format::Csv),
+        None if extension == Some("csv") => Err(unknown(path, &csv::describe(source))),
+        None if matches!(first, b'{' | b'[') || matches!(extension, Some("json" | "jsonl")) => {
+            let why = json::first_fault(source);
+            Err(unknown(
+                path,
+                why.as_deref().unwrap_or("the file has no records"),
+            ))
         }
         None => Err(unknown(
             path,
@@ -141,28 +146,12 @@ fn detect_text(source: &Source) -> Option<Format> {
     None
 }
 
-fn format_of_record(record: &Value, first: u8) -> Option<Format> {
-    let list = |key: &str| record.get(key).is_some_and(Value::is_array);
-    if list("tokens") || list("words") {
-        Some(match first {
-            b'[' => Format::Spert,
-            _ => Format::TokensJsonl,
-        })
-    } else if list("sentence") {
-        Some(Format::W2ner)
-    } else if record.get("text").is_some_and(Value::is_string) {
-        Some(Format::TextJsonl)
-    } else {
-        None
-    }
-}
-
 fn describe(record: &Value) -> String {
     match record {
         Value::Object(object) => {
             let keys: Vec<&str> = object.keys().map(String::as_str).collect();
             format!(
-                "the first record has the keys {} but neither `tokens`, `text` nor `sentence`",
+                "the first record has the keys {} but no words, such as `tokens`, and no text, such as `text`",
                 keys.join(", ")
             )
         }
@@ -208,7 +197,7 @@ mod tests {
             (
                 "d.jsonl",
                 "\n{\"id\": 1, \"text\": \"a\", \"label\": []}\n",
-                Format::TextJsonl,
+                Format::Doccano,
             ),
             ("e.json", "[\n {\"tokens\": [\"a\"]}]", Format::Spert),
             (

@@ -31,13 +31,13 @@ use crate::error::{Error, nearest};
 pub enum Format {
     /// One word per line with its tags in columns, blank lines between sentences (CoNLL, GermEval, UNER, WNUT).
     Columns,
-    /// One JSON object per line: `tokens`, and entities as spans of words.
+    /// One JSON object per line: `tokens`, and tags of the words (`ner_tags`) or entities as spans of words.
     #[strum(to_string = "tokens_jsonl", serialize = "tokens-jsonl")]
     TokensJsonl,
-    /// One JSON object per line: `text`, and entities as spans of characters (Doccano's export too).
+    /// JSON objects, one per line or in a list: `text`, and entities as spans of characters.
     #[strum(to_string = "text_jsonl", serialize = "text-jsonl")]
     TextJsonl,
-    /// A JSON list of objects with `tokens` and `entities`, the format of SpERT and DiffusionNER.
+    /// A JSON list of objects with `tokens` and `entities`, the format of SpERT and DiffusionNER; or with tags.
     Spert,
     /// A JSON list of objects with `sentence` and `ner` index lists, the format of W2NER and BOPN.
     W2ner,
@@ -47,7 +47,7 @@ pub enum Format {
     Doccano,
     /// GLiNER's JSON: `tokenized_text`, and `ner` as [first word, last word, type].
     Gliner,
-    /// spaCy's JSON: training data of version 2, and texts with offsets as [text, {"entities": [[start, end, type]]}].
+    /// spaCy's JSON: training data of version 2, `Doc.to_json`, and [text, {"entities": [[start, end, type]]}].
     Spacy,
     /// spaCy's binary `.spacy` files (DocBin).
     DocBin,

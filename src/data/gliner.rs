@@ -1,8 +1,13 @@
-//! GLiNER's JSON: lists of words, and entities by first and last word.
+//! GLiNER's JSON: a list or lines of `{"tokenized_text": [...], "ner": [[first word, last word, type], ...]}`.
+//!
+//! The form is that of the training data of GLiNER 0.2 (<https://github.com/urchade/GLiNER>). Ends are inclusive; a file whose
+//! spans show the opposite is read with exclusive ends and a warning.
 
 use super::ReadOptions;
+use super::json_record::{self, RecordKind};
 use super::source::{Collector, Source};
 
-pub(super) fn read(_source: &Source, _options: &ReadOptions, corpus: &mut Collector) {
-    corpus.error(0, "this format cannot be read yet");
+/// Reads a file of GLiNER's training data.
+pub(super) fn read(source: &Source, options: &ReadOptions, corpus: &mut Collector) {
+    json_record::read(source, RecordKind::Gliner, options, corpus);
 }

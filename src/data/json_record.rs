@@ -1,166 +1,211 @@
-//! Converting a JSON record to a sentence.
-
-use std::collections::HashSet;
+//! Converting the records of a JSON file to sentences.
+//!
+//! Records have words with tags or with spans of words, or a text with spans of characters. Files are read twice: first to
+//! decide what holds for all records (see [`Survey`]), then to convert them.
 
 use serde_json::{Map, Value};
 
-use super::annotated_text::{self, has_lines};
-use super::json::RecordKind;
-use super::json_entity::{
-    IndexEntity, RawEntity, check_entity, parse_entity, parse_index_entity, type_name,
-};
-use super::source::Collector;
-use super::{ReadOptions, Severity, words};
-use crate::text::{Discontinuous, Entity, Misaligned, Sentence, Span, slice};
+use super::json::{self, Place};
+use super::json_entity::{RawSpan, Unit, parse_entities, type_name};
+use super::json_keys::{Annotations, KNOWN};
+use super::json_survey::Survey;
+use super::source::{Collector, Source};
+use super::tally::Tally;
+use super::{ReadOptions, Severity, json_document};
 
-/// Keys of the entities; Doccano writes `label` or `labels`, Prodigy `spans`.
-const ENTITIES: [&str; 5] = ["entities", "ner", "labels", "label", "spans"];
-/// Keys of the document's name.
-const DOCUMENT: [&str; 5] = ["doc", "document", "doc_id", "doc_key", "orig_id"];
+/// The kind of a JSON record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RecordKind {
+    /// `tokens`, with tags or spans of words.
+    Tokens,
+    /// `sentence`, and entities as lists of word indices.
+    Index,
+    /// `tokenized_text`, and `ner` with inclusive ends.
+    Gliner,
+    /// A sentence of a document with `sentences`.
+    Sentences,
+    /// `text`, and entities as spans of characters.
+    Text,
+    /// The same for whole documents.
+    Document,
+}
 
-/// Adds the sentence of a record to the corpus, or reports its problems. `at` is the record's line and column; `prefix` is
-/// put before every message.
+impl RecordKind {
+    /// True for records with words.
+    pub fn has_words(self) -> bool {
+        !matches!(self, RecordKind::Text | RecordKind::Document)
+    }
+
+    /// The key that every record has.
+    pub fn key(self) -> &'static str {
+        match self {
+            RecordKind::Tokens | RecordKind::Sentences => "tokens",
+            RecordKind::Index => "sentence",
+            RecordKind::Gliner => "tokenized_text",
+            RecordKind::Text | RecordKind::Document => "text",
+        }
+    }
+}
+
+/// Reads a JSON file of records with words or texts.
 pub(super) fn read(
-    value: &Value,
+    source: &Source,
     kind: RecordKind,
     options: &ReadOptions,
-    at: (usize, usize),
-    prefix: &str,
     corpus: &mut Collector,
 ) {
-    let Some(object) = value.as_object() else {
-        let message = format!("{prefix}not a JSON object but {}", type_name(value));
-        return corpus.report(Severity::Error, at, message);
+    let mut survey = Survey::default();
+    json::records(source, |place, value| {
+        let _ = each_sentence(value, kind, |kind, object| {
+            survey.add(place, kind, object, options)
+        });
+    });
+    let rules = match survey.decide(source, options, corpus) {
+        Ok(rules) => rules,
+        Err((line, message)) => return corpus.error(line, message),
     };
-    let mut record = Record {
-        object,
-        at,
-        prefix,
-        corpus,
-        valid: true,
+    let mut tally = Tally::default();
+    let faults = json::records(source, |place, value| {
+        let result = each_sentence(value, kind, |kind, object| {
+            let mut record = Record::new(object, place, corpus);
+            if kind.has_words() {
+                record.convert_words(kind, &rules, options, &mut tally);
+            } else {
+                record.convert_text(kind, &rules, options, &mut tally);
+            }
+        });
+        if let Err(problem) = result {
+            corpus.report(
+                Severity::Error,
+                place.at,
+                format!("{}{problem}", place.prefix),
+            );
+        }
+    });
+    faults.report(corpus);
+    tally.report(corpus);
+}
+
+/// Calls `each` with a record, or with the sentences of a document of words.
+fn each_sentence(
+    value: Value,
+    kind: RecordKind,
+    mut each: impl FnMut(RecordKind, &Map<String, Value>),
+) -> Result<(), String> {
+    let Value::Object(object) = &value else {
+        return Err(format!("not a JSON object but {}", type_name(&value)));
     };
-    let sentence = match kind {
-        RecordKind::Tokens => record.tokens(&["tokens", "words"]),
-        RecordKind::Index => record.tokens(&["sentence"]),
-        RecordKind::Text => record.text(options),
-    };
-    let Some(mut sentence) = sentence else {
-        return;
-    };
-    sentence.document = record.document();
-    match kind {
-        RecordKind::Tokens => record.word_entities(&mut sentence),
-        RecordKind::Index => record.index_entities(&mut sentence),
-        RecordKind::Text => record.character_entities(ENTITIES.as_slice(), &mut sentence),
+    if kind.has_words()
+        && let Some(sentences) = json_document::sentences(object)
+    {
+        for sentence in sentences?.iter().filter_map(Value::as_object) {
+            each(RecordKind::Sentences, sentence);
+        }
+    } else {
+        each(kind, object);
     }
-    if record.valid && kind == RecordKind::Text {
-        // One record is one sentence, unless it has several lines.
-        let is_document = has_lines(&sentence.text);
-        annotated_text::push_sentence(sentence, at.0, is_document, options, corpus);
-    } else if record.valid {
-        corpus.push(at.0, sentence);
-    }
+    Ok(())
 }
 
 /// A record that is being converted.
-struct Record<'a, 'b> {
-    object: &'a Map<String, Value>,
-    at: (usize, usize),
-    prefix: &'b str,
-    corpus: &'b mut Collector,
-    valid: bool,
+pub(super) struct Record<'a, 'b> {
+    pub object: &'a Map<String, Value>,
+    pub place: &'b Place,
+    pub corpus: &'b mut Collector,
+    /// Set to false by an error.
+    pub valid: bool,
 }
 
-impl<'a> Record<'a, '_> {
-    fn error(&mut self, message: impl AsRef<str>) {
+impl<'a, 'b> Record<'a, 'b> {
+    pub fn new(
+        object: &'a Map<String, Value>,
+        place: &'b Place,
+        corpus: &'b mut Collector,
+    ) -> Self {
+        Self {
+            object,
+            place,
+            corpus,
+            valid: true,
+        }
+    }
+
+    /// Reports an error about the record, which is then not used.
+    pub fn error(&mut self, message: impl AsRef<str>) {
         self.valid = false;
         self.report(Severity::Error, message.as_ref());
     }
 
-    fn report(&mut self, severity: Severity, message: &str) {
-        let message = format!("{}{message}", self.prefix);
-        self.corpus.report(severity, self.at, message);
-    }
-
-    /// The first of the keys that the record has, with its value. That it has two of them is an error.
-    fn one_of(&mut self, keys: &[&'static str]) -> Option<(&'static str, &'a Value)> {
-        let object = self.object;
-        let mut present = keys
-            .iter()
-            .filter_map(|key| object.get(*key).map(|value| (*key, value)))
-            .filter(|(_, value)| !value.is_null());
-        let first = present.next();
-        if let (Some((first, _)), Some((second, _))) = (first, present.next()) {
-            self.error(format!("has both `{first}` and `{second}`; keep one"));
+    /// Reports an invalid entity: an error of the record, or in a mended copy a warning about an entity left out.
+    pub fn invalid_entity(&mut self, message: String) {
+        if self.corpus.mending {
+            self.warn(format!("{message}; the entity is left out"));
+        } else {
+            self.error(message);
         }
-        first
     }
 
-    fn document(&self) -> Option<String> {
-        let value = DOCUMENT
-            .iter()
-            .find_map(|key| self.object.get(*key).filter(|value| !value.is_null()))?;
-        Some(match value {
-            Value::String(name) => name.clone(),
-            other => other.to_string(),
-        })
+    /// Reports a warning about the record.
+    pub fn warn(&mut self, message: impl AsRef<str>) {
+        self.report(Severity::Warning, message.as_ref());
     }
 
-    fn strings(&mut self, key: &str, value: &'a Value) -> Option<Vec<&'a str>> {
-        let strings = value
-            .as_array()
-            .and_then(|list| list.iter().map(Value::as_str).collect());
+    fn report(&mut self, severity: Severity, message: &str) {
+        let message = format!("{}{message}", self.place.prefix);
+        self.corpus.report(severity, self.place.at, message);
+    }
+
+    /// The line of the record.
+    pub fn line(&self) -> usize {
+        self.place.at.0
+    }
+
+    /// Reports that a record does not have what its format requires.
+    pub fn lacks(&mut self, key: &str) {
+        let keys: Vec<&str> = self.object.keys().map(String::as_str).collect();
+        self.error(format!(
+            "has no `{key}`, but the keys {}; choose another --format if this is not the right one",
+            keys.join(", ")
+        ));
+    }
+
+    /// Reports annotations that are not understood, and counts those that are not used.
+    pub fn check(&mut self, found: &Annotations<'_>, tally: &mut Tally) {
+        if let (Some((first, _)), [second, ..]) = (found.spans, &found.unknown[..]) {
+            self.error(format!("has both `{first}` and `{second}`; keep one"));
+        } else if !found.unknown.is_empty() {
+            self.error(format!(
+                "`{}` looks like annotations but is not understood; rename it to one of the known keys ({KNOWN}), or delete it",
+                found.unknown.join("`, `")
+            ));
+        }
+        for key in &found.unused {
+            let used = found.tags.first().map_or("", |(key, _)| key);
+            tally.add(
+                self.line(),
+                &format!("`{key}` is not used, because `{used}` is ({{n}} records)"),
+            );
+        }
+        if found.present && found.tags.is_empty() && found.spans.is_none() {
+            tally.add(
+                self.line(),
+                "{n} records have null instead of annotations; read as sentences without entities",
+            );
+        }
+    }
+
+    /// The strings of a list.
+    pub fn strings(&mut self, key: &str, value: &'a Value) -> Option<Vec<&'a str>> {
+        let list = value.as_array();
+        let strings = list.and_then(|list| list.iter().map(Value::as_str).collect());
         if strings.is_none() {
             self.error(format!("`{key}` must be a list of strings"));
         }
         strings
     }
 
-    fn tokens(&mut self, keys: &[&'static str]) -> Option<Sentence> {
-        let Some((key, value)) = self.one_of(keys) else {
-            self.error(format!(
-                "has no `{}`; choose another --format if this is not the right one",
-                keys[0]
-            ));
-            return None;
-        };
-        let tokens = self.strings(key, value)?;
-        if let Some(index) = tokens.iter().position(|token| token.is_empty()) {
-            self.error(format!("word {index} is empty; remove it"));
-        }
-        let text = self.object.get("text").and_then(Value::as_str);
-        let aligned = text.and_then(|text| words::align(text, &tokens));
-        if text.is_some() && aligned.is_none() {
-            let message = "`text` does not consist of the words of `tokens` in order; using the words joined by spaces";
-            self.report(Severity::Warning, message);
-        }
-        let mut sentence = aligned.unwrap_or_else(|| Sentence::from_words(tokens));
-        sentence.pos = self.part_of_speech(sentence.len());
-        for (key, words) in [
-            ("ltokens", &mut sentence.left),
-            ("rtokens", &mut sentence.right),
-        ] {
-            if let Some(value) = self.object.get(key).filter(|value| !value.is_null()) {
-                let strings = self.strings(key, value).unwrap_or_default();
-                *words = strings.into_iter().map(str::to_string).collect();
-            }
-        }
-        Some(sentence)
-    }
-
-    fn text(&mut self, options: &ReadOptions) -> Option<Sentence> {
-        let Some(text) = self.object.get("text").and_then(Value::as_str) else {
-            self.error(
-                "has no string `text`; choose another --format if this is not the right one",
-            );
-            return None;
-        };
-        let mut sentence = words::sentence(text, options.segmentation.unwrap_or_default());
-        sentence.pos = self.part_of_speech(sentence.len());
-        Some(sentence)
-    }
-
-    fn part_of_speech(&mut self, length: usize) -> Option<Vec<String>> {
+    /// The part-of-speech tags. A text is split into words by this program; tags for a different split are no error.
+    pub fn part_of_speech(&mut self, length: usize, is_strict: bool) -> Option<Vec<String>> {
         let value = self.object.get("pos").filter(|value| !value.is_null())?;
         let tags = self.strings("pos", value)?;
         if tags.len() != length {
@@ -168,145 +213,448 @@ impl<'a> Record<'a, '_> {
                 "`pos` has {} tags for {length} words; give one for each word, or none",
                 tags.len()
             );
-            // A text is split into words by this program; tags for a different split are not an error of the file.
-            if self.object.contains_key("tokens") || !self.object.contains_key("text") {
-                self.error(message)
+            if is_strict {
+                self.error(message);
             } else {
-                self.report(Severity::Warning, &message)
+                self.warn(message);
             }
             return None;
         }
         Some(tags.into_iter().map(str::to_string).collect())
     }
 
-    fn word_entities(&mut self, sentence: &mut Sentence) {
-        let mut seen = HashSet::new();
-        for (start, end, label) in self.raw_entities(&ENTITIES, sentence.len(), "words") {
-            if self.is_new(&mut seen, (start, end, label)) {
-                sentence.entities.push(Entity::new(start, end, label));
-            }
-        }
-        if self.object.contains_key("misaligned") {
-            self.character_entities(&["misaligned"], sentence);
-        }
-    }
-
-    fn character_entities(&mut self, keys: &[&'static str], sentence: &mut Sentence) {
-        let mut seen = HashSet::new();
-        let length = sentence.text.chars().count();
-        for (start, end, label) in self.raw_entities(keys, length, "characters") {
-            if !self.is_new(&mut seen, (start, end, label)) {
-                continue;
-            }
-            if let Some(span) = sentence.span_of(start, end) {
-                sentence
-                    .entities
-                    .push(Entity::new(span.start, span.end, label));
-                continue;
-            }
-            self.report(
-                Severity::Warning,
-                &format!(
-                    "{label} {start}..{end} `{}` does not start and end at word boundaries, so no model can find it; correct the offsets if they are wrong",
-                    slice(&sentence.text, start, end)
-                ),
-            );
-            sentence.misaligned.push(Misaligned {
-                start,
-                end,
-                label: label.to_string(),
-            });
-        }
-    }
-
-    /// True for an entity that was not seen before; else reports a duplicate.
-    fn is_new(&mut self, seen: &mut HashSet<RawEntity<'a>>, entity: RawEntity<'a>) -> bool {
-        let is_new = seen.insert(entity);
-        if !is_new {
-            let (start, end, label) = entity;
-            let message =
-                format!("{label} {start}..{end} is given twice; counted once, delete one");
-            self.report(Severity::Warning, &message);
-        }
-        is_new
-    }
-
-    /// The valid entities under one of the keys. `length` is the sentence's length in words or characters (`unit`).
-    fn raw_entities(
+    /// The spans of a value with their places, such as `entities`[3]; those that cannot be parsed are reported.
+    pub fn spans<'v>(
         &mut self,
-        keys: &[&'static str],
-        length: usize,
-        unit: &'static str,
-    ) -> Vec<RawEntity<'a>> {
-        let Some((key, value)) = self.one_of(keys) else {
-            return Vec::new();
-        };
-        let Some(list) = value.as_array() else {
-            self.error(format!(
-                "`{key}` must be a list of entities, not {}",
-                type_name(value)
-            ));
-            return Vec::new();
-        };
-        let mut valid = Vec::with_capacity(list.len());
-        for (index, value) in list.iter().enumerate() {
-            match parse_entity(value).and_then(|entity| check_entity(entity, length, unit)) {
-                Ok(entity) => valid.push(entity),
-                Err(problem) => self.invalid_entity(format!("`{key}`[{index}] {problem}")),
-            }
+        key: &str,
+        value: &'v Value,
+        unit: Unit,
+        options: &'v ReadOptions,
+    ) -> Vec<(String, RawSpan<'v>)> {
+        let (spans, problems) = parse_entities(value, unit, options.labels.as_deref());
+        for (at, problem) in problems {
+            self.invalid_entity(format!("`{key}`{at} {problem}"));
         }
-        valid
-    }
-
-    fn index_entities(&mut self, sentence: &mut Sentence) {
-        let Some((key, value)) = self.one_of(&["ner", "entities"]) else {
-            return;
-        };
-        let Some(list) = value.as_array() else {
-            return self.error(format!("`{key}` must be a list, not {}", type_name(value)));
-        };
-        let mut seen = HashSet::new();
-        for (position, value) in list.iter().enumerate() {
-            match parse_index_entity(value, sentence.len()) {
-                Ok(entity) if seen.contains(&entity) => {
-                    let IndexEntity { parts, label } = entity;
-                    let (start, end) = (parts[0].0, parts[parts.len() - 1].1);
-                    let message =
-                        format!("{label} {start}..{end} is given twice; counted once, delete one");
-                    self.report(Severity::Warning, &message);
-                }
-                Ok(entity) => {
-                    add_parts(&entity, sentence);
-                    seen.insert(entity);
-                }
-                Err(problem) => self.invalid_entity(format!("`{key}`[{position}] {problem}")),
-            }
-        }
-    }
-
-    /// Reports an invalid entity: an error of the record, or in a mended copy a warning about an entity left out.
-    fn invalid_entity(&mut self, message: String) {
-        if self.corpus.mending {
-            self.report(
-                Severity::Warning,
-                &format!("{message}; the entity is left out"),
-            );
-        } else {
-            self.error(message);
-        }
+        spans
+            .into_iter()
+            .map(|(at, span)| (format!("`{key}`{at}"), span))
+            .collect()
     }
 }
 
-/// Adds an entity given by its words; one of several parts is discontinuous.
-fn add_parts(entity: &IndexEntity<'_>, sentence: &mut Sentence) {
-    let IndexEntity { parts, label } = entity;
-    if let [(start, end)] = parts[..] {
-        return sentence.entities.push(Entity::new(start, end, *label));
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::json_fixtures::{found, read_text, read_with};
+    use crate::data::{Format, Problem};
+    use crate::text::{Entity, Sentence};
+    use proptest::prelude::*;
+
+    fn with(format: Format, content: impl AsRef<[u8]>) -> (Vec<Sentence>, Vec<Problem>) {
+        read_with(content, &ReadOptions::of(format))
     }
-    let characters = |(start, end): &(usize, usize)| sentence.characters(Span::new(*start, *end));
-    let parts = parts.iter().map(characters).collect();
-    sentence.discontinuous.push(Discontinuous {
-        parts,
-        label: label.to_string(),
-    });
+
+    #[test]
+    fn tokens_with_word_spans() {
+        let (sentences, problems) = with(
+            Format::TokensJsonl,
+            r#"{"doc": 3, "tokens": ["New", "York", "."], "pos": ["N", "N", "P"], "entities": [{"start": 0, "end": 2, "type": "LOC"}, [0, 1, "X"]], "text": "New York."}"#,
+        );
+        assert_eq!(problems, []);
+        assert_eq!(sentences[0].text, "New York.");
+        assert_eq!(sentences[0].document.as_deref(), Some("3"));
+        assert_eq!(sentences[0].pos.as_ref().unwrap().len(), 3);
+        assert_eq!(
+            sentences[0].entities,
+            [Entity::new(0, 2, "LOC"), Entity::new(0, 1, "X")]
+        );
+    }
+
+    #[test]
+    fn texts_with_character_spans() {
+        let (sentences, problems) = with(
+            Format::TextJsonl,
+            "\n{\"id\": 1, \"text\": \"👩‍🔬 Zoë in 北京\", \"label\": [[4, 7, \"PER\"], [11, 13, \"LOC\"], [5, 7, \"BAD\"]]}\r\n",
+        );
+        assert_eq!(
+            sentences[0].entities,
+            [Entity::new(1, 2, "PER"), Entity::new(3, 5, "LOC")]
+        );
+        assert_eq!(sentences[0].misaligned.len(), 1);
+        assert_eq!(problems.len(), 1);
+        assert!(
+            problems[0].message.contains("`oë`"),
+            "{}",
+            problems[0].message
+        );
+    }
+
+    /// The records that the issue tracker has as examples of zero entities without a word.
+    #[test]
+    fn common_records_have_their_entities() {
+        for (content, entities) in [
+            (
+                r#"{"tokens": ["Maria", "Keller", "sings"], "ner_tags": ["B-PER", "I-PER", "O"]}"#,
+                "Maria Keller",
+            ),
+            (
+                r#"{"tokens": ["Maria", "Keller", "sings"], "tags": ["B-PER", "I-PER", "O"]}"#,
+                "Maria Keller",
+            ),
+            (
+                r#"{"tokens": ["Maria", "Keller", "sings"], "labels": ["I-PER", "I-PER", "O"]}"#,
+                "Maria Keller",
+            ),
+            (
+                r#"{"words": ["Maria", "Keller", "sings"], "ner": ["PER", "PER", "O"]}"#,
+                "Maria Keller",
+            ),
+            (
+                r#"{"tokens": ["Maria", "Keller", "sings"], "ners": [[0, 1, "PER"]]}"#,
+                "Maria Keller",
+            ),
+            (
+                r#"{"tokens": ["Maria", "Keller"], "ners": [[0, 2, "PER"]]}"#,
+                "Maria Keller",
+            ),
+            (
+                r#"{"tokens": ["Maria", "Keller"], "spans": [{"start": 0, "end": 2, "label": "PER"}]}"#,
+                "Maria Keller",
+            ),
+            (
+                r#"{"tokens": ["Maria", "Keller"], "text": "Maria Keller", "entities": [[0, 12, "PER"]]}"#,
+                "Maria Keller",
+            ),
+            (
+                r#"{"tokens": [{"text": "Maria", "tag": "B-PER"}, {"text": "sings", "tag": "O"}]}"#,
+                "Maria",
+            ),
+            (
+                r#"{"text": ["Maria", "sings"], "label": ["B-PER", "O"]}"#,
+                "Maria",
+            ),
+            (r#"{"sentence": "Maria sings", "tags": "B-PER O"}"#, "Maria"),
+            (
+                r#"{"text": "Maria sings", "ents": [{"start": 0, "end": 5, "label": "PER"}]}"#,
+                "Maria",
+            ),
+            (
+                r#"{"text": "Maria sings", "annotations": [{"start": 0, "end": 5, "label": "PER", "text": "Maria"}]}"#,
+                "Maria",
+            ),
+            (
+                r#"{"text": "Maria sings", "entities": {"start": [0], "end": [5], "label": ["PER"]}}"#,
+                "Maria",
+            ),
+            (
+                r#"{"text": "Maria sings", "entities": {"PER": [[0, 5]]}}"#,
+                "Maria",
+            ),
+        ] {
+            let (sentences, problems) = read_text(content);
+            let errors = problems
+                .iter()
+                .filter(|problem| problem.severity == Severity::Error);
+            assert_eq!(errors.count(), 0, "{content} {problems:?}");
+            assert_eq!(
+                found(&sentences),
+                [(entities.to_string(), "PER".to_string())],
+                "{content}"
+            );
+        }
+    }
+
+    #[test]
+    fn numbers_need_names() {
+        let content = r#"{"tokens": ["Maria", "sings"], "ner_tags": [1, 0]}"#;
+        let (sentences, problems) = read_text(content);
+        assert!(sentences.is_empty() && problems.len() == 1);
+        assert!(
+            problems[0].message.contains("--labels O,B-PER"),
+            "{}",
+            problems[0]
+        );
+        assert_eq!(problems[0].location.line, 1);
+        let labels = Some(vec!["O".to_string(), "B-PER".to_string()]);
+        let (sentences, problems) = read_with(
+            content,
+            &ReadOptions {
+                labels,
+                ..ReadOptions::default()
+            },
+        );
+        assert_eq!((found(&sentences).len(), problems.len()), (1, 0));
+    }
+
+    #[test]
+    fn the_scheme_is_detected_over_the_file_or_given() {
+        let content = "{\"tokens\": [\"a\", \"b\"], \"tags\": [\"I-A\", \"B-A\"]}\n{\"tokens\": [\"c\"], \"tags\": [\"I-A\"]}\n";
+        let (sentences, problems) = read_text(content);
+        assert_eq!((found(&sentences).len(), problems.len()), (3, 0));
+        let scheme = Some(crate::data::TagScheme::Iob2);
+        let (_, problems) = read_with(
+            content,
+            &ReadOptions {
+                scheme,
+                ..ReadOptions::default()
+            },
+        );
+        assert_eq!(problems.len(), 2, "{problems:?}");
+    }
+
+    #[test]
+    fn problems_in_a_list_have_the_line_of_their_record() {
+        let (sentences, problems) = with(
+            Format::Spert,
+            "[\n  {\"tokens\": [\"a\"], \"entities\": [], \"ltokens\": [\"x\"], \"orig_id\": \"d\"},\n  {\"tokens\": [\"b\"],\n   \"entities\": [{\"start\": 0, \"end\": 2, \"type\": \"A\"}]}, {\"tokens\": 3}\n]\n",
+        );
+        assert_eq!(sentences.len(), 1);
+        assert_eq!(sentences[0].left, ["x"]);
+        assert_eq!(sentences[0].document.as_deref(), Some("d"));
+        let at: Vec<_> = problems
+            .iter()
+            .map(|p| (p.location.line, p.location.column))
+            .collect();
+        assert_eq!(at, [(3, 3), (4, 56)]);
+        assert!(
+            problems[0]
+                .message
+                .starts_with("record 2: `entities`[0] (A) ends at 2")
+        );
+    }
+
+    #[test]
+    fn index_lists_with_gaps_are_discontinuous() {
+        let (sentences, _) = with(
+            Format::W2ner,
+            r#"[{"sentence": ["aa", "b", "c"], "word": [[0, 1]], "ner": [{"index": [0, 1], "type": "A"}, {"index": [0, 2], "type": "B"}]}]"#,
+        );
+        assert_eq!(sentences[0].entities, [Entity::new(0, 2, "A")]);
+        assert_eq!(sentences[0].discontinuous[0].parts, [(0, 2), (5, 6)]);
+    }
+
+    #[test]
+    fn own_keys_are_read_back() {
+        let (sentences, problems) = read_text(
+            r#"{"tokens": ["abc", "d"], "entities": [], "misaligned": [{"start": 0, "end": 2, "type": "X"}], "discontinuous": [{"parts": [[0, 1], [4, 5]], "type": "Y"}], "offset": 7, "trailing": "\n"}"#,
+        );
+        assert_eq!(
+            (
+                sentences[0].misaligned.len(),
+                sentences[0].discontinuous.len()
+            ),
+            (1, 1)
+        );
+        assert_eq!(
+            (sentences[0].offset, sentences[0].trailing.as_str()),
+            (7, "\n")
+        );
+        assert!(
+            problems
+                .iter()
+                .all(|problem| problem.severity == Severity::Warning)
+        );
+    }
+
+    #[test]
+    fn every_mistake_is_reported() {
+        for (record, part) in [
+            (
+                r#"{"tokens": ["a"], "entities": [[0, 1, "A"], {"start": 0, "end": 1, "label": "A"}]}"#,
+                "given twice",
+            ),
+            (
+                r#"{"tokens": ["a"], "entities": [[0, 1, "A"]], "ner": [[0, 1, "A"]]}"#,
+                "both",
+            ),
+            (
+                r#"{"tokens": ["a"], "entities": [[0, 0, "A"]]}"#,
+                "is empty",
+            ),
+            (
+                r#"{"tokens": ["a"], "entities": [[0, 1, ""]]}"#,
+                "empty type",
+            ),
+            (
+                r#"{"tokens": ["a"], "entities": [[0, 99999999999999999999, "A"]]}"#,
+                "must be an integer",
+            ),
+            (
+                r#"{"tokens": ["a"], "entities": [null, [0, 1, "A"]]}"#,
+                "must be an object",
+            ),
+            (
+                r#"{"tokens": ["a"], "entities": {"A": 1}}"#,
+                "must be an object",
+            ),
+            (r#"{"tokens": ["a"], "entities": "B-X"}"#, "not understood"),
+            (
+                r#"{"tokens": ["a", ""], "entities": []}"#,
+                "word 1 is empty",
+            ),
+            (
+                r#"{"tokens": ["a"], "pos": [], "entities": []}"#,
+                "0 tags for 1 words",
+            ),
+            (
+                r#"{"tokens": ["a"], "text": "b", "entities": []}"#,
+                "does not consist",
+            ),
+            (
+                r#"{"tokens": ["a", "b"], "tags": ["O"]}"#,
+                "1 tags for 2 words",
+            ),
+            (
+                r#"{"tokens": ["a", "b"], "tags": []}"#,
+                "0 tags for 2 words",
+            ),
+            (
+                r#"{"tokens": ["a", "b"], "tags": ["B-X", "PER"]}"#,
+                "is not a tag",
+            ),
+            (
+                r#"{"tokens": ["a", "b"], "tags": ["B", "I"]}"#,
+                "the tags have no types",
+            ),
+            (
+                r#"{"tokens": ["a"], "tags": ["B-X"], "entities": [[0, 1, "Y"]]}"#,
+                "different entities",
+            ),
+            (
+                r#"{"tokens": ["a"], "my_entities": [[0, 1, "A"]]}"#,
+                "`my_entities` looks like annotations",
+            ),
+            (r#"{"tokens": ["a"]}"#, "no record has annotations"),
+            (
+                r#"{"tokens": ["a"], "ner_tags": null}"#,
+                "null instead of annotations",
+            ),
+            (
+                r#"{"tokens": ["a"], "entities": [], "entities": []}"#,
+                "key `entities` twice",
+            ),
+            (r#"{"text": "a"}"#, "--format"),
+            (r#"[1]"#, "JSON object"),
+            (r#"{"tokens": ["é"], oops}"#, "key must be a string"),
+        ] {
+            let (_, problems) = with(Format::TokensJsonl, record);
+            let messages: Vec<String> = problems.iter().map(Problem::to_string).collect();
+            assert_eq!(messages.len(), 1, "{record} {messages:?}");
+            assert!(messages[0].contains(part), "{record} {messages:?}");
+        }
+    }
+
+    #[test]
+    fn ends_are_one_rule_for_the_file() {
+        // The second record shows that ends are inclusive, so the first one is read that way too.
+        let (sentences, problems) = read_text(
+            "{\"tokens\": [\"a\", \"b\", \"c\"], \"ner\": [[0, 1, \"A\"]]}\n{\"tokens\": [\"a\"], \"ner\": [[0, 0, \"A\"]]}\n",
+        );
+        assert_eq!(problems, []);
+        assert_eq!(sentences[0].entities, [Entity::new(0, 2, "A")]);
+        let (_, problems) = read_text(
+            "{\"tokens\": [\"a\", \"b\"], \"ner\": [[0, 2, \"A\"]]}\n{\"tokens\": [\"a\"], \"ner\": [[0, 0, \"A\"]]}\n",
+        );
+        assert!(
+            problems
+                .iter()
+                .any(|problem| problem.message.contains("contradict")),
+            "{problems:?}"
+        );
+        let (sentences, problems) =
+            read_text(r#"{"tokenized_text": ["a", "b"], "ner": [[0, 2, "A"]]}"#);
+        assert_eq!(sentences[0].entities, [Entity::new(0, 2, "A")]);
+        assert!(
+            problems[0].message.contains("unlike in other files"),
+            "{problems:?}"
+        );
+    }
+
+    fn json_value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            (-2i64..9).prop_map(Value::from),
+            prop::sample::select(vec!["", "a", "a b", "💩 é", "O", "B-A", "accept", "labels"])
+                .prop_map(Value::from),
+        ];
+        let keys = prop::sample::select(vec![
+            "text",
+            "tokens",
+            "words",
+            "ner",
+            "ner_tags",
+            "entities",
+            "spans",
+            "label",
+            "labels",
+            "start",
+            "end",
+            "type",
+            "sentences",
+            "paragraphs",
+            "raw",
+            "orth",
+            "passages",
+            "offset",
+            "annotations",
+            "locations",
+            "length",
+            "infons",
+            "data",
+            "result",
+            "value",
+            "ents",
+            "sents",
+            "tokenized_text",
+            "index",
+            "sentence",
+            "documents",
+            "vertexSet",
+            "token_start",
+            "token_end",
+            "doc_annotation",
+            "token_annotation",
+            "ORTH",
+            "discontinuous",
+            "misaligned",
+            "pos",
+        ]);
+        leaf.prop_recursive(6, 48, 6, move |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..5).prop_map(Value::Array),
+                prop::collection::vec((keys.clone(), inner), 0..6).prop_map(|entries| {
+                    Value::Object(
+                        entries
+                            .into_iter()
+                            .map(|(key, value)| (key.to_string(), value))
+                            .collect(),
+                    )
+                }),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn no_json_makes_a_reader_panic(values in prop::collection::vec(json_value(), 0..4), as_list in any::<bool>()) {
+            let content = if as_list {
+                Value::Array(values).to_string()
+            } else {
+                values.iter().map(|value| format!("{value}\n")).collect()
+            };
+            for format in [
+                Format::TokensJsonl, Format::TextJsonl, Format::W2ner, Format::Doccano, Format::Gliner, Format::Spacy,
+                Format::Prodigy, Format::LabelStudio, Format::Bioc,
+            ] {
+                let (sentences, _) = with(format, &content);
+                for sentence in &sentences {
+                    prop_assert!(sentence.entities.iter().all(|entity| !entity.span.is_empty() && entity.span.end <= sentence.len()));
+                    for word in &sentence.words {
+                        prop_assert_eq!(crate::text::slice(&sentence.text, word.start, word.end), &word.text);
+                    }
+                }
+            }
+        }
+    }
 }

@@ -29,11 +29,28 @@ mod detect;
 mod doc_bin;
 mod encoding;
 mod format;
+mod given_words;
 mod gliner;
 mod json;
+mod json_content;
+mod json_document;
+mod json_ends;
 mod json_entity;
+mod json_fields;
+#[cfg(test)]
+mod json_fixtures;
+mod json_format;
+mod json_holder;
+mod json_keys;
+mod json_parse;
 mod json_record;
+mod json_survey;
+mod json_tags;
+mod json_text;
+mod json_words;
+mod label_names;
 mod label_studio;
+mod label_studio_regions;
 mod leakage;
 mod msgpack;
 mod multi_tags;
@@ -49,11 +66,14 @@ mod sentence_marks;
 mod skip_bad;
 mod source;
 mod spacy;
+mod spacy_tokens;
 pub mod split;
 pub mod stats;
 pub mod synthetic;
 mod tag_scheme;
 mod tag_style;
+mod tally;
+mod text_index;
 mod webanno;
 mod webanno_layers;
 mod webanno_runs;
@@ -75,6 +95,7 @@ pub use tag_scheme::TagScheme;
 
 use crate::error::{Error, Location, Result};
 use crate::text::Sentence;
+use json_record::RecordKind;
 use source::{Collector, Source};
 
 /// Severity of a [`Problem`].
@@ -211,12 +232,11 @@ fn read_source(format: Format, source: &Source, options: &ReadOptions, corpus: &
     match format {
         Format::Columns => columns::read(source, options, corpus),
         Format::TokensJsonl | Format::Spert => {
-            json::read(source, json::RecordKind::Tokens, options, corpus)
+            json_record::read(source, RecordKind::Tokens, options, corpus)
         }
-        Format::TextJsonl | Format::Doccano => {
-            json::read(source, json::RecordKind::Text, options, corpus)
-        }
-        Format::W2ner => json::read(source, json::RecordKind::Index, options, corpus),
+        Format::TextJsonl => json_record::read(source, RecordKind::Text, options, corpus),
+        Format::Doccano => json_record::read(source, RecordKind::Document, options, corpus),
+        Format::W2ner => json_record::read(source, RecordKind::Index, options, corpus),
         Format::Gliner => gliner::read(source, options, corpus),
         Format::Spacy => spacy::read(source, options, corpus),
         Format::DocBin => doc_bin::read(source, options, corpus),

@@ -226,6 +226,11 @@ impl Collector {
         self.file = file.to_path_buf();
     }
 
+    /// The file that problems refer to.
+    pub fn path(&self) -> &Path {
+        &self.file
+    }
+
     /// The file's name without folder and extension.
     pub fn stem(&self) -> String {
         uncompressed_name(&self.file)
