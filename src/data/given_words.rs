@@ -178,7 +178,7 @@ fn add(
             .push(Entity::new(span.start, span.end, label)),
         None => {
             corpus.warn(entity.line, format!(
-                "{label} `{}` does not start and end at word boundaries, so no model can find it; correct the offsets if they are wrong",
+                "{label} {start}..{end} `{}` does not start and end at word boundaries, so no model can find it; correct the offsets if they are wrong",
                 index.slice(start, end).unwrap_or_default()
             ));
             sentence.misaligned.push(Misaligned {

@@ -13,6 +13,7 @@ use super::json_survey::{Rules, text_tags};
 use super::source::Collector;
 use super::tally::Tally;
 use super::text_index::{OffsetUnit, TextIndex};
+use crate::text::Sentence;
 
 impl<'a> Record<'a, '_> {
     /// Converts a record with a text, and entities by characters or tags for its words or characters.
@@ -67,17 +68,21 @@ impl<'a> Record<'a, '_> {
         self.own_place(before);
     }
 
-    /// A text that is one sentence may have part-of-speech tags and a place in its document.
+    /// Adds what a record says beyond its text and entities: part-of-speech tags of the words, and for a text that is one
+    /// sentence its place in the document.
     fn own_place(&mut self, before: usize) {
-        let [sentence] = &self.corpus.sentences[before..] else {
-            return;
-        };
-        let length = sentence.len();
-        let pos = self.part_of_speech(length, false);
+        let lengths = self.corpus.sentences[before..].iter().map(Sentence::len);
+        let pos = self.part_of_speech(lengths.sum(), false);
+        if let Some(pos) = pos {
+            let mut tags = pos.into_iter();
+            for sentence in &mut self.corpus.sentences[before..] {
+                let length = sentence.len();
+                sentence.pos = Some(tags.by_ref().take(length).collect());
+            }
+        }
         let start = offset(self.object.get("offset"), "offset").ok();
         let space = self.object.get("trailing").and_then(Value::as_str);
-        if let Some(sentence) = self.corpus.sentences.last_mut() {
-            sentence.pos = pos;
+        if let [sentence] = &mut self.corpus.sentences[before..] {
             sentence.offset = start.unwrap_or(sentence.offset);
             if let Some(space) = space {
                 sentence.trailing = space.to_string();
