@@ -125,6 +125,17 @@ fn add(
     }
 }
 
+/// Adds a document with its words and entities to the corpus, cut into sentences unless the options say otherwise.
+pub(super) fn push_document(
+    document: Sentence,
+    line: usize,
+    options: &ReadOptions,
+    corpus: &mut Collector,
+) {
+    let place = (line, &EntityLines::new());
+    push_pieces(document, place, true, options, corpus);
+}
+
 /// Adds a text with its words and entities to the corpus: cut into sentences if it is a document or the options say so,
 /// otherwise as it is.
 fn push_pieces(

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::annotated_text::TextEntity;
+use super::annotated_text::{self, TextEntity};
 use super::source::Collector;
 use super::text_index::TextIndex;
 use super::{ReadOptions, SentenceCutting};
@@ -116,7 +116,10 @@ pub(super) fn push(
             add(&mut sentence, entity, *from, &index, corpus);
             next_entity += 1;
         }
-        if !sentence.words.is_empty() || cuts.len() == 2 {
+        if cuts.len() == 2 {
+            // The file gives no sentences.
+            annotated_text::push_document(sentence, text.line, options, corpus);
+        } else if !sentence.words.is_empty() {
             corpus.push(text.line, sentence);
         }
     }
@@ -178,7 +181,7 @@ fn add(
             .push(Entity::new(span.start, span.end, label)),
         None => {
             corpus.warn(entity.line, format!(
-                "{label} `{}` does not start and end at word boundaries, so no model can find it; correct the offsets if they are wrong",
+                "{label} {start}..{end} `{}` does not start and end at word boundaries, so no model can find it; correct the offsets if they are wrong",
                 index.slice(start, end).unwrap_or_default()
             ));
             sentence.misaligned.push(Misaligned {

@@ -68,13 +68,16 @@ impl<'a> Record<'a, '_> {
         self.own_place(before);
     }
 
-    /// The words of a text may have part-of-speech tags, and a text that is one sentence may have a place in its document.
+    /// Adds what a record says beyond its text and entities: part-of-speech tags of the words, and for a text that is one
+    /// sentence its place in the document.
     fn own_place(&mut self, before: usize) {
-        let words = self.corpus.sentences[before..].iter().map(Sentence::len);
-        if let Some(pos) = self.part_of_speech(words.sum(), false) {
-            let mut pos = pos.into_iter();
+        let lengths = self.corpus.sentences[before..].iter().map(Sentence::len);
+        let pos = self.part_of_speech(lengths.sum(), false);
+        if let Some(pos) = pos {
+            let mut tags = pos.into_iter();
             for sentence in &mut self.corpus.sentences[before..] {
-                sentence.pos = Some(pos.by_ref().take(sentence.len()).collect());
+                let length = sentence.len();
+                sentence.pos = Some(tags.by_ref().take(length).collect());
             }
         }
         let start = offset(self.object.get("offset"), "offset").ok();
