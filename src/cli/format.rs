@@ -11,7 +11,21 @@ pub struct FormatArgs {
     /// The files' format, if it is not detected: columns, tokens_jsonl, text_jsonl, spert, w2ner, brat, doccano, gliner,
     /// spacy, doc_bin, prodigy, label_studio, webanno, conllu, pubtator, bioc, csv, parquet or text.
     #[arg(long)]
-    pub format: Option<Format>,
+    format: Option<Format>,
+    #[command(flatten)]
+    reading: ReadArgs,
+}
+
+impl FormatArgs {
+    /// The options as the readers take them.
+    pub fn options(&self) -> ReadOptions {
+        self.reading.options(self.format)
+    }
+}
+
+/// How to read corpus files of a known or detected format.
+#[derive(Debug, Args)]
+pub struct ReadArgs {
     /// Column files: the word's column, from 0.
     #[arg(long, value_name = "N")]
     word_column: Option<usize>,
@@ -74,7 +88,7 @@ fn skip_bad(text: &str) -> Result<usize, String> {
     }
 }
 
-impl FormatArgs {
+impl ReadArgs {
     /// True when an option for column files is given.
     pub fn has_column_options(&self) -> bool {
         let columns = self.word_column.is_some() || self.pos_column.is_some();
@@ -82,9 +96,9 @@ impl FormatArgs {
     }
 
     /// The options as the readers take them.
-    pub fn options(&self) -> ReadOptions {
+    pub fn options(&self, format: Option<Format>) -> ReadOptions {
         ReadOptions {
-            format: self.format,
+            format,
             word_column: self.word_column,
             tag_columns: (!self.tag_column.is_empty()).then(|| self.tag_column.clone()),
             pos_column: self.pos_column,

@@ -12,6 +12,7 @@ mod heads;
 mod init;
 mod predict;
 mod predict_input;
+mod predict_output;
 mod sweep;
 mod train;
 mod worker;

@@ -1,6 +1,6 @@
-//! `nerzoo predict`: texts in, JSON lines out, in order.
+//! `nerzoo predict`: texts in, mentions out, in order.
 
-use std::io::{BufReader, BufWriter, IsTerminal, Write};
+use std::io::{BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -8,15 +8,13 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use anyhow::{Context, Result};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use serde::Serialize;
-use serde_json::json;
 
-use super::format::FormatArgs;
+use super::format::ReadArgs;
 use super::predict_input::{self, Input, Text};
+use super::predict_output::{Mark, OutputArgs};
 use super::{DeviceArgs, ModelArgs};
-use crate::data::{self, Format, SentenceCutting};
+use crate::data::{self, Format, ReadOptions, SentenceCutting};
 use crate::model::document::{DocumentSettings, TagQueue, Tagged, TextSentences};
-use crate::model::tagger::{TextMention, text_mentions};
 use crate::registry;
 use crate::text::{Mention, Sentence};
 
@@ -30,8 +28,13 @@ pub struct Predict {
     /// `-` is standard input.
     #[arg(default_value = "-")]
     file: PathBuf,
+    /// The input's format, if it is not detected: text, text_jsonl, tokens_jsonl, columns or any other that can be read.
+    #[arg(long, value_name = "FORMAT")]
+    input_format: Option<Format>,
     #[command(flatten)]
-    format: FormatArgs,
+    reading: ReadArgs,
+    #[command(flatten)]
+    output: OutputArgs,
     /// Leave out mentions below this score. The scores of a calibrated model, as `train` makes them by default, are
     /// probabilities: of the mentions with a score of about 0.9, about 90 % are correct.
     #[arg(long, default_value_t = 0.0, value_name = "SCORE")]
@@ -47,16 +50,6 @@ pub struct Predict {
     settings: ModelArgs,
     #[command(flatten)]
     device: DeviceArgs,
-}
-
-/// What stands between the sentences of the input.
-enum Mark {
-    /// The end of a record.
-    End,
-    /// A record that could not be read, with its number and the reason.
-    Unreadable(usize, String),
-    /// No more input is there: what was written is to be passed on.
-    Pause,
 }
 
 impl Predict {
@@ -76,7 +69,7 @@ impl Predict {
         settings.longest = self.longest.unwrap_or(settings.longest);
         let inputs = self.inputs(settings)?;
         let bar = self.progress_bar();
-        let mut output = Output::new(BufWriter::new(std::io::stdout().lock()), self.threshold);
+        let mut output = self.output.open(&self.model, self.threshold)?;
         let mut queue = TagQueue::new(|sentences: &[Sentence]| tagger.tag(sentences), settings);
         let mut done = |tagged: Tagged<Mark>| output.add(tagged);
         let mut next = inputs.recv().ok();
@@ -95,7 +88,10 @@ impl Predict {
             };
         }
         bar.finish_and_clear();
-        let Output { records, bad, .. } = output;
+        let (records, bad) = (output.records, output.bad);
+        for note in output.finish()?.notes() {
+            tracing::info!("{note}");
+        }
         if bad > 0 {
             eprintln!("{bad} of {records} lines could not be read; their output lines say why");
             return Ok(ExitCode::FAILURE);
@@ -112,8 +108,12 @@ impl Predict {
         Ok(predict_input::stream(reader, format != Format::PlainText))
     }
 
+    fn reading_options(&self) -> ReadOptions {
+        self.reading.options(self.input_format)
+    }
+
     fn is_whole(&self) -> bool {
-        self.whole || self.format.options().sentences == Some(SentenceCutting::Whole)
+        self.whole || self.reading_options().sentences == Some(SentenceCutting::Whole)
     }
 
     fn is_stdin(&self) -> bool {
@@ -123,9 +123,9 @@ impl Predict {
     /// The format, if it has one text per line; `None` for files that must be read as a whole.
     fn line_format(&self) -> Option<Format> {
         let ending = data::file_extension(&self.file);
-        let format = match (self.format.format, ending.as_deref()) {
+        let format = match (self.input_format, ending.as_deref()) {
             (Some(format), _) => format,
-            (None, _) if self.format.has_column_options() => Format::Columns,
+            (None, _) if self.reading.has_column_options() => Format::Columns,
             (None, Some("jsonl" | "ndjson")) => Format::TextJsonl,
             (None, Some("txt")) => Format::PlainText,
             (None, _) if data::is_stream(&self.file) => Format::PlainText,
@@ -140,7 +140,7 @@ impl Predict {
 
     /// The records of a corpus file: sentences, or documents of several.
     fn whole_file(&self, settings: DocumentSettings) -> Result<Receiver<Input>> {
-        let mut options = self.format.options();
+        let mut options = self.reading_options();
         options.segmentation = options.segmentation.or(Some(settings.segmentation));
         if self.is_whole() {
             options.sentences = Some(SentenceCutting::Whole);
@@ -203,124 +203,4 @@ where
         Err(problem) => return queue.mark(Mark::Unreadable(line, problem), done),
     }
     queue.mark(Mark::End, done)
-}
-
-/// Collects the sentences of a record and writes it at its end.
-struct Output<W: Write> {
-    out: W,
-    threshold: f32,
-    /// Number of records, and of those that could not be read.
-    records: usize,
-    bad: usize,
-    /// The record so far.
-    text: String,
-    mentions: Vec<TextMention>,
-}
-
-impl<W: Write> Output<W> {
-    fn new(out: W, threshold: f32) -> Self {
-        Self {
-            out,
-            threshold,
-            records: 0,
-            bad: 0,
-            text: String::new(),
-            mentions: Vec::new(),
-        }
-    }
-
-    fn add(&mut self, tagged: Tagged<Mark>) -> Result<()> {
-        match tagged {
-            Tagged::Sentence(sentence, mut mentions) => {
-                mentions.retain(|mention| mention.score >= self.threshold);
-                self.mentions.extend(text_mentions(&sentence, mentions));
-                self.text += &sentence.text;
-                self.text += &sentence.trailing;
-            }
-            Tagged::Mark(Mark::Pause) => self.out.flush()?,
-            Tagged::Mark(Mark::End) => {
-                self.records += 1;
-                let text = std::mem::take(&mut self.text);
-                let mentions = std::mem::take(&mut self.mentions);
-                write_record(&mut self.out, &text, &mentions)?;
-            }
-            Tagged::Mark(Mark::Unreadable(line, problem)) => {
-                self.records += 1;
-                self.bad += 1;
-                writeln!(self.out, "{}", json!({"line": line, "error": problem}))?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Writes a record as a JSON line.
-fn write_record(out: &mut impl Write, text: &str, mentions: &[TextMention]) -> Result<()> {
-    #[derive(Serialize)]
-    struct Entity<'a> {
-        start: usize,
-        end: usize,
-        label: &'a str,
-        score: f64,
-        text: &'a str,
-    }
-    #[derive(Serialize)]
-    struct Record<'a> {
-        text: &'a str,
-        entities: Vec<Entity<'a>>,
-    }
-    fn entity(mention: &TextMention) -> Entity<'_> {
-        Entity {
-            start: mention.start,
-            end: mention.end,
-            label: &mention.label,
-            score: (f64::from(mention.score) * 1e6).round() / 1e6,
-            text: &mention.text,
-        }
-    }
-    let entities = mentions.iter().map(entity).collect();
-    serde_json::to_writer(&mut *out, &Record { text, entities })?;
-    writeln!(out)?;
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::data::words;
-    use crate::text::Entity;
-
-    #[test]
-    fn records_are_written_in_order_with_offsets_in_the_text() {
-        let mut written = Vec::new();
-        let mut output = Output::new(&mut written, 0.5);
-        let mut sentence = words::sentence("in 北京.", Default::default());
-        sentence.trailing = "\n".to_string();
-        let mention = |start, end, score| Mention {
-            entity: Entity::new(start, end, "LOC"),
-            score,
-        };
-        output
-            .add(Tagged::Sentence(
-                sentence.clone(),
-                vec![mention(1, 3, 0.75), mention(0, 1, 0.25)],
-            ))
-            .unwrap();
-        sentence.offset = 7;
-        output
-            .add(Tagged::Sentence(sentence, vec![mention(1, 3, 1.0)]))
-            .unwrap();
-        output.add(Tagged::Mark(Mark::End)).unwrap();
-        output
-            .add(Tagged::Mark(Mark::Unreadable(3, "bad".into())))
-            .unwrap();
-        assert_eq!((output.records, output.bad), (2, 1));
-        assert_eq!(
-            String::from_utf8(written).unwrap(),
-            "{\"text\":\"in 北京.\\nin 北京.\\n\",\"entities\":[\
-             {\"start\":3,\"end\":5,\"label\":\"LOC\",\"score\":0.75,\"text\":\"北京\"},\
-             {\"start\":10,\"end\":12,\"label\":\"LOC\",\"score\":1.0,\"text\":\"北京\"}]}\n\
-             {\"line\":3,\"error\":\"bad\"}\n"
-        );
-    }
 }

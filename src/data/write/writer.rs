@@ -143,6 +143,11 @@ impl<W: Write> Writer<W> {
         Ok(has_place)
     }
 
+    /// Whether predictions for the sentences of a document are joined to one record.
+    pub fn joins_predictions(&self) -> bool {
+        self.options.joins_documents(true)
+    }
+
     /// Passes everything written so far on to the stream's destination.
     pub fn flush(&mut self) -> Result<()> {
         self.out.flush().map_err(write_error)
