@@ -89,8 +89,12 @@ impl Predict {
         }
         bar.finish_and_clear();
         let (records, bad) = (output.records, output.bad);
-        for note in output.finish()?.notes() {
-            tracing::info!("{note}");
+        let summary = output.finish()?;
+        if summary.left_out > 0 {
+            summary
+                .notes()
+                .iter()
+                .for_each(|note| tracing::warn!("{note}"));
         }
         if bad > 0 {
             eprintln!("{bad} of {records} lines could not be read; their output lines say why");

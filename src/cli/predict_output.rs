@@ -12,7 +12,7 @@ use crate::data::write::{Annotated, BratWriter, LabelStudioNames, Summary, Write
 use crate::data::{Format, TagScheme};
 use crate::error::Error;
 use crate::model::document::Tagged;
-use crate::text::{Mention, Sentence};
+use crate::text::{Mention, Sentence, Span};
 
 /// Where and how predictions are written.
 #[derive(Debug, Args)]
@@ -133,6 +133,27 @@ impl OutputArgs {
     }
 }
 
+/// Removes the words that no mention begins or ends with, and the context. The words of a long document take several times the
+/// memory of its text, and formats for documents need offsets only.
+fn keep_boundaries(sentence: &mut Sentence, mentions: &mut [Mention]) {
+    let spans = mentions.iter().map(|mention| mention.entity.span);
+    let mut kept: Vec<usize> = spans.flat_map(|span| [span.start, span.end - 1]).collect();
+    kept.sort_unstable();
+    kept.dedup();
+    let index = |word: usize| kept.partition_point(|other| *other < word);
+    for mention in mentions {
+        let span = &mut mention.entity.span;
+        *span = Span::new(index(span.start), index(span.end - 1) + 1);
+    }
+    sentence.words = kept
+        .iter()
+        .map(|word| sentence.words[*word].clone())
+        .collect();
+    sentence.pos = None;
+    sentence.left = Vec::new();
+    sentence.right = Vec::new();
+}
+
 /// A temporary file in the folder of a path, and a handle to write to it.
 fn open_beside(path: &Path) -> std::io::Result<(NamedTempFile, File)> {
     let folder = match path.parent() {
@@ -156,12 +177,8 @@ impl Output {
                     return self.write(&[(sentence, mentions)]);
                 }
                 if self.format != Format::Prodigy {
-                    // Only their offsets are needed: a long document would take several times the memory.
-                    let words = sentence.words.iter_mut();
-                    words.for_each(|word| word.text = String::new());
+                    keep_boundaries(&mut sentence, &mut mentions);
                 }
-                sentence.left = Vec::new();
-                sentence.right = Vec::new();
                 self.record.push((sentence, mentions));
             }
             Tagged::Mark(Mark::Pause) => {
