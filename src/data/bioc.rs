@@ -8,14 +8,14 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
-use super::annotated_text::{self, AnnotatedText};
+use super::json::entity::{RawSpan, offset, type_name};
+use super::json::record::Record;
+use super::json::text::document_id;
 use super::json::{self, Place};
-use super::json_entity::{RawSpan, offset, type_name};
-use super::json_record::Record;
-use super::json_text::document_id;
+use super::sentences::annotated_text::{self, AnnotatedText};
+use super::sentences::text_index::TextIndex;
+use super::source::tally::Tally;
 use super::source::{Collector, Source};
-use super::tally::Tally;
-use super::text_index::TextIndex;
 use super::{ReadOptions, Severity};
 
 /// Reads a file of documents in BioC JSON.
@@ -358,9 +358,8 @@ fn span<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::Format;
-    use crate::data::json_fixtures::{fixture, found, read_with};
-    use crate::data::scan;
+    use crate::data::json::fixtures::{fixture, found, read_with};
+    use crate::data::{Format, scan};
 
     fn document(annotation: &str) -> String {
         format!(

@@ -8,15 +8,15 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use super::annotated_text::{self, AnnotatedText};
-use super::given_words::{self, WordText};
+use super::json::content::document;
+use super::json::entity::{RawSpan, Unit, offset, type_name};
+use super::json::record::Record;
 use super::json::{self, Place};
-use super::json_content::document;
-use super::json_entity::{RawSpan, Unit, offset, type_name};
-use super::json_record::Record;
+use super::sentences::annotated_text::{self, AnnotatedText};
+use super::sentences::given_words::{self, WordText};
+use super::sentences::text_index::TextIndex;
+use super::source::tally::Tally;
 use super::source::{Collector, Source};
-use super::tally::Tally;
-use super::text_index::TextIndex;
 use super::{ReadOptions, Severity, words};
 
 /// Reads a file of Prodigy's annotations.
@@ -194,7 +194,7 @@ fn to_characters(span: &mut RawSpan<'_>, tokens: Option<&[(usize, usize)]>) -> R
 mod tests {
     use super::*;
     use crate::data::Format;
-    use crate::data::json_fixtures::{found, read_with};
+    use crate::data::json::fixtures::{found, read_with};
 
     #[test]
     fn broken_records_are_reported() {
