@@ -28,6 +28,8 @@ pub mod split;
 pub mod stats;
 pub mod synthetic;
 mod tags;
+#[cfg(test)]
+mod testing;
 mod webanno;
 pub mod words;
 pub mod write;

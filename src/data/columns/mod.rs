@@ -9,7 +9,7 @@ pub(super) mod layout;
 use std::collections::HashSet;
 
 use super::source::{Collector, Source};
-use super::{ReadOptions, words};
+use super::{ReadOptions, tags, words};
 use crate::text::{Entity, Sentence};
 use layout::{ColumnLayout, is_comment, is_range, split_position};
 
@@ -172,28 +172,11 @@ impl<'a> Reader<'a, '_> {
         let mut valid = true;
         let mut seen: HashSet<Entity> = HashSet::new();
         for column in &self.layout.tags {
-            let tags: Vec<&str> = rows.iter().map(|(_, row)| row[*column]).collect();
-            let (entities, problems) = self.layout.cells.decode(&tags, self.layout.scheme);
-            for problem in problems {
-                let line = rows[problem.index].0;
-                if problem.fatal {
-                    valid = false;
-                    self.corpus.error(line, problem.message);
-                } else {
-                    self.corpus.warn(line, problem.message);
-                }
-            }
-            for entity in entities {
-                if seen.insert(entity.clone()) {
-                    sentence.entities.push(entity);
-                } else {
-                    let line = rows[entity.span.start].0;
-                    self.corpus.warn(line, format!(
-                        "the {} that starts here is in two layers; counted once, delete it from one",
-                        entity.label
-                    ));
-                }
-            }
+            let cells: Vec<&str> = rows.iter().map(|(_, row)| row[*column]).collect();
+            let (entities, problems) = self.layout.cells.decode(&cells, self.layout.scheme);
+            let line = |word: usize| rows[word].0;
+            valid &= tags::report(problems, line, self.corpus);
+            tags::add_layer(sentence, entities, &mut seen, line, self.corpus);
         }
         if self.layout.tags.len() > 1 {
             sentence.entities.sort();
@@ -205,25 +188,15 @@ impl<'a> Reader<'a, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Format, Problem, Severity, TagScheme, scan};
+    use crate::data::testing::{found, scan_content};
+    use crate::data::{Format, Problem, Severity, TagScheme};
 
     fn with(content: impl AsRef<[u8]>, options: ReadOptions) -> (Vec<Sentence>, Vec<Problem>) {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file.conll");
-        std::fs::write(&path, content).unwrap();
-        scan(&path, &options).unwrap()
+        scan_content("file.conll", content, &options)
     }
 
     fn columns(content: impl AsRef<[u8]>) -> (Vec<Sentence>, Vec<Problem>) {
         with(content, ReadOptions::of(Format::Columns))
-    }
-
-    fn found(sentence: &Sentence) -> Vec<(&str, &str)> {
-        sentence
-            .entities
-            .iter()
-            .map(|entity| (sentence.surface(entity.span), entity.label.as_str()))
-            .collect()
     }
 
     #[test]

@@ -5,45 +5,21 @@ use std::collections::HashMap;
 use super::brackets::{Bracket, BracketMention, FieldOrder, brackets};
 use super::words::Unit;
 use crate::data::source::Collector;
-use crate::data::source::notes::Notes;
+use crate::data::source::tally::Tally;
 
 /// The most mentions that may be open at a time; more are a sign of a damaged file.
 const MOST_OPEN: usize = 1000;
 
-/// What is said once for the file, with the number of cases.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Note {
-    CrossesSentence,
-    NoType,
-    NoWords,
-    Widened,
-    OtherText,
-}
-
-impl Note {
-    /// The text of the remark.
-    pub fn message(self, count: usize) -> String {
-        match self {
-            Note::CrossesSentence => format!(
-                "{count} mentions reach from one sentence into another; skipped, the first ends here"
-            ),
-            Note::NoType => {
-                format!("{count} mentions have no entity type; skipped, the first is here")
-            }
-            Note::NoWords => {
-                format!(
-                    "{count} mentions are on empty nodes and have no words; skipped, the first is here"
-                )
-            }
-            Note::Widened => format!(
-                "{count} entities begin or end inside a multiword token; extended to the whole token, the first is here"
-            ),
-            Note::OtherText => format!(
-                "`# text` of {count} sentences does not consist of their words; their text is built from the words, the first \
-                 is here"
-            ),
-        }
-    }
+/// Remarks that are made once for the file; `{n}` stands for the number of cases.
+pub(super) mod note {
+    pub const CROSSES_SENTENCE: &str =
+        "{n} mentions reach from one sentence into another; skipped, the first ends here";
+    pub const NO_TYPE: &str = "{n} mentions have no entity type; skipped, the first is here";
+    pub const NO_WORDS: &str =
+        "{n} mentions are on empty nodes and have no words; skipped, the first is here";
+    pub const WIDENED: &str = "{n} entities begin or end inside a multiword token; extended to the whole token, the first is here";
+    pub const OTHER_TEXT: &str = "`# text` of {n} sentences does not consist of their words; their text is built \
+        from the words, the first is here";
 }
 
 /// An entity over syntactic words.
@@ -90,7 +66,7 @@ impl<'a> Mentions<'a> {
         &mut self,
         units: &[Unit<'a>],
         found: &mut Vec<Found>,
-        notes: &mut Notes<Note>,
+        tally: &mut Tally,
         corpus: &mut Collector,
     ) -> bool {
         let mut valid = true;
@@ -118,7 +94,7 @@ impl<'a> Mentions<'a> {
                             line,
                         };
                         if matches!(bracket, Bracket::Single(_)) {
-                            self.close(open, unit, &mut partial, found, notes);
+                            self.close(open, unit, &mut partial, found, tally);
                         } else if self.open.len() < MOST_OPEN {
                             self.open.push(open);
                         } else {
@@ -133,7 +109,7 @@ impl<'a> Mentions<'a> {
                         match self.open.iter().rposition(matches) {
                             Some(index) => {
                                 let open = self.open.remove(index);
-                                self.close(open, unit, &mut partial, found, notes);
+                                self.close(open, unit, &mut partial, found, tally);
                             }
                             None => {
                                 let message = format!(
@@ -148,7 +124,7 @@ impl<'a> Mentions<'a> {
             }
         }
         for (line, _) in partial.into_values() {
-            notes.add(Note::CrossesSentence, line);
+            tally.add(line, note::CROSSES_SENTENCE);
         }
         for open in &mut self.open {
             open.start = None;
@@ -163,14 +139,14 @@ impl<'a> Mentions<'a> {
         unit: &Unit,
         partial: &mut Partial<'a>,
         found: &mut Vec<Found>,
-        notes: &mut Notes<Note>,
+        tally: &mut Tally,
     ) {
         let mention = open.mention;
         let Some(start) = open.start else {
-            return notes.add(Note::CrossesSentence, unit.line);
+            return tally.add(unit.line, note::CROSSES_SENTENCE);
         };
         if mention.label.is_empty() {
-            return notes.add(Note::NoType, open.line);
+            return tally.add(open.line, note::NO_TYPE);
         }
         let part = (start, unit.end);
         let mut parts = vec![part];
@@ -187,7 +163,7 @@ impl<'a> Mentions<'a> {
         parts.retain(|(start, end)| start < end);
         parts.sort();
         if parts.is_empty() {
-            return notes.add(Note::NoWords, open.line);
+            return tally.add(open.line, note::NO_WORDS);
         }
         found.push(Found {
             parts,

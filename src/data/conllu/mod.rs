@@ -6,17 +6,21 @@
 
 mod annotation;
 mod brackets;
+mod columns;
 mod mentions;
 mod words;
 
 use std::collections::HashSet;
 
 use super::ReadOptions;
-use super::source::notes::Notes;
+use super::sentences::entities;
+use super::source::tally::Tally;
 use super::source::{Collector, Source};
+use super::tags::{self, bio::TagProblem};
 use crate::text::{Discontinuous, Entity};
-use annotation::{ConlluAnnotation, ConlluColumns};
-use mentions::{Found, Mentions, Note};
+use annotation::ConlluAnnotation;
+use columns::ConlluColumns;
+use mentions::{Found, Mentions, note};
 use words::{Unit, Words};
 
 pub(in crate::data) use annotation::detect;
@@ -44,7 +48,7 @@ pub(super) fn read(source: &Source, options: &ReadOptions, corpus: &mut Collecto
         rows: Vec::new(),
         invalid: false,
         mentions: Mentions::default(),
-        notes: Notes::new(),
+        tally: Tally::default(),
     };
     for line in source.lines() {
         match line.text {
@@ -59,7 +63,7 @@ pub(super) fn read(source: &Source, options: &ReadOptions, corpus: &mut Collecto
     }
     reader.end_sentence();
     reader.end_document();
-    reader.notes.report(reader.corpus, Note::message);
+    reader.tally.report(reader.corpus);
 }
 
 struct Reader<'a, 'b> {
@@ -75,7 +79,7 @@ struct Reader<'a, 'b> {
     /// A row of the current sentence is invalid.
     invalid: bool,
     mentions: Mentions<'a>,
-    notes: Notes<Note>,
+    tally: Tally,
 }
 
 impl<'a> Reader<'a, '_> {
@@ -141,8 +145,8 @@ impl<'a> Reader<'a, '_> {
         match self.annotation {
             ConlluAnnotation::None => {}
             ConlluAnnotation::Brackets(_) => {
-                let (mentions, notes) = (&mut self.mentions, &mut self.notes);
-                valid &= mentions.sentence(&words.units, &mut found, notes, self.corpus);
+                let (mentions, tally) = (&mut self.mentions, &mut self.tally);
+                valid &= mentions.sentence(&words.units, &mut found, tally, self.corpus);
             }
             ConlluAnnotation::Tags(_, style, scheme) => {
                 let units: Vec<&Unit> = words
@@ -170,7 +174,7 @@ impl<'a> Reader<'a, '_> {
         }
         let (mut sentence, is_given) = words.sentence(text);
         if text.is_some() && !is_given {
-            self.notes.add(Note::OtherText, *first);
+            self.tally.add(*first, note::OTHER_TEXT);
         }
         sentence.document = self.document.clone();
         let mut seen: HashSet<Entity> = HashSet::new();
@@ -179,7 +183,7 @@ impl<'a> Reader<'a, '_> {
                 .map(|(start, end)| (words.word[*start], words.word[*end - 1] + 1))
                 .collect();
             if parts.iter().any(|part| words.cuts_token(*part)) {
-                self.notes.add(Note::Widened, line);
+                self.tally.add(line, note::WIDENED);
             }
             let [(start, end)] = spans[..] else {
                 let parts = (spans.iter())
@@ -194,14 +198,9 @@ impl<'a> Reader<'a, '_> {
             if seen.insert(entity.clone()) {
                 sentence.entities.push(entity);
             } else {
-                self.corpus.warn(
-                    line,
-                    format!(
-                        "the {} `{}` is given twice; counted once, delete one",
-                        entity.label,
-                        sentence.surface(entity.span)
-                    ),
-                );
+                let text = format!("`{}`", sentence.surface(entity.span));
+                self.corpus
+                    .warn(line, entities::given_twice(&entity.label, text));
             }
         }
         sentence.entities.sort();
@@ -223,19 +222,10 @@ impl<'a> Reader<'a, '_> {
         &mut self,
         units: &[&Unit],
         entities: Vec<Entity>,
-        problems: Vec<super::tags::bio::TagProblem>,
+        problems: Vec<TagProblem>,
         found: &mut Vec<Found>,
     ) -> bool {
-        let mut valid = true;
-        for problem in problems {
-            let line = units[problem.index].line;
-            if problem.fatal {
-                valid = false;
-                self.corpus.error(line, problem.message);
-            } else {
-                self.corpus.warn(line, problem.message);
-            }
-        }
+        let valid = tags::report(problems, |unit| units[unit].line, self.corpus);
         found.extend(entities.into_iter().map(|Entity { span, label }| Found {
             parts: vec![(units[span.start].start, units[span.end - 1].end)],
             label,
@@ -248,20 +238,17 @@ impl<'a> Reader<'a, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::testing::{self, found, scan_content};
     use crate::data::{Format, Problem, Severity, detect_format, scan};
     use crate::text::Sentence;
 
     fn fixture(name: &str) -> (Vec<Sentence>, Vec<Problem>) {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/formats/conllu");
-        let path = std::path::Path::new(folder).join(name);
+        let path = testing::fixture("conllu").join(name);
         scan(&path, &ReadOptions::of(Format::Conllu)).unwrap()
     }
 
     fn with(content: impl AsRef<[u8]>) -> (Vec<Sentence>, Vec<Problem>) {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file.conllu");
-        std::fs::write(&path, content).unwrap();
-        scan(&path, &ReadOptions::of(Format::Conllu)).unwrap()
+        scan_content("file.conllu", content, &ReadOptions::of(Format::Conllu))
     }
 
     /// Rows with word and MISC, such as `Ada Entity=(1-person)`; lines that start with `#` are comments.
@@ -281,13 +268,6 @@ mod tests {
             }
         }
         text
-    }
-
-    fn found(sentence: &Sentence) -> Vec<(&str, &str)> {
-        let entities = sentence.entities.iter();
-        entities
-            .map(|entity| (sentence.surface(entity.span), entity.label.as_str()))
-            .collect()
     }
 
     /// UD_English-GUM 2.13: multiword tokens, nested, discontinuous and zero mentions.

@@ -1,6 +1,6 @@
 //! The words of a CoNLL-U sentence: multiword tokens, empty nodes and the spaces between words.
 
-use super::annotation::ConlluColumns;
+use super::columns::ConlluColumns;
 use crate::data::words;
 use crate::text::{Sentence, Word};
 

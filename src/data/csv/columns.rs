@@ -1,95 +1,11 @@
 //! What the columns of a comma-separated file hold, by the names in its header and by their cells.
 
+use super::names::{DOCUMENT, POS, SENTENCE, TAGS, TEXT, WORD, normalised};
 use super::python_literal;
 use super::table::{Record, SEPARATORS, Table};
 use crate::data::ReadOptions;
 use crate::data::tags::multi;
 use crate::data::tags::style::is_outside;
-
-/// Names of columns, the preferred ones first. Upper and lower case, spaces, `_` and `-` make no difference.
-const WORD: &[&str] = &[
-    "word",
-    "words",
-    "token",
-    "tokens",
-    "form",
-    "surface",
-    "tokenizedtext",
-];
-const TEXT: &[&str] = &[
-    "text",
-    "sentence",
-    "sentences",
-    "content",
-    "sentencetext",
-    "rawtext",
-    "tweet",
-    "utterance",
-];
-const TAGS: &[&str] = &[
-    "nertags",
-    "nertag",
-    "ner",
-    "netags",
-    "netag",
-    "iobtags",
-    "iobtag",
-    "iob",
-    "iob2",
-    "biotags",
-    "biotag",
-    "bio",
-    "entitytags",
-    "entitytag",
-    "nerlabels",
-    "nerlabel",
-    "namedentity",
-    "namedentities",
-    "wordlabels",
-    "tags",
-    "tag",
-    "labels",
-    "label",
-    "entities",
-    "entity",
-    "spans",
-    "annotations",
-    "annotation",
-];
-const SENTENCE: &[&str] = &[
-    "sentence#",
-    "sentenceid",
-    "sentenceidx",
-    "sentenceindex",
-    "sentencenumber",
-    "sentencenum",
-    "sentenceno",
-    "sentid",
-    "sentidx",
-    "sentno",
-    "sentnum",
-    "sentnumber",
-    "sid",
-    "sent",
-    "sent#",
-    "sentence",
-    "sentences",
-    "id",
-];
-const POS: &[&str] = &["pos", "postag", "postags", "upos", "xpos", "partofspeech"];
-const DOCUMENT: &[&str] = &[
-    "doc",
-    "docid",
-    "document",
-    "documentid",
-    "docname",
-    "documentname",
-    "file",
-    "filename",
-    "article",
-    "articleid",
-    "pmid",
-];
 
 /// The number of records that are looked at to determine the columns.
 const SAMPLE: usize = 2000;
@@ -124,15 +40,6 @@ pub(super) struct CsvColumns {
     pub sentence: Option<usize>,
     pub pos: Option<usize>,
     pub document: Option<usize>,
-}
-
-/// A name of a column without what makes no difference.
-fn normalised(name: &str) -> String {
-    let kept = name
-        .trim()
-        .chars()
-        .filter(|c| !matches!(c, ' ' | '_' | '-' | ':' | '.'));
-    kept.collect::<String>().to_lowercase()
 }
 
 impl CsvColumns {

@@ -7,6 +7,7 @@
 
 mod cells;
 mod columns;
+mod names;
 mod python_literal;
 mod rows;
 mod table;
@@ -309,36 +310,18 @@ impl Reader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Format, Problem, SentenceCutting, Severity, detect_format, scan};
+    use crate::data::testing::{self, found, scan_content, whole};
+    use crate::data::{Format, Problem, Severity, detect_format, scan};
     use crate::text::Sentence;
 
     fn fixture(name: &str) -> (Vec<Sentence>, Vec<Problem>) {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/formats/csv");
-        let path = std::path::Path::new(folder).join(name);
+        let path = testing::fixture("csv").join(name);
         assert_eq!(detect_format(&path).unwrap(), Format::Csv);
         scan(&path, &whole()).unwrap()
     }
 
-    /// Texts are not cut into sentences, so that these tests do not depend on where.
-    fn whole() -> ReadOptions {
-        ReadOptions {
-            sentences: Some(SentenceCutting::Whole),
-            ..ReadOptions::default()
-        }
-    }
-
     fn with(content: impl AsRef<[u8]>, options: ReadOptions) -> (Vec<Sentence>, Vec<Problem>) {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file.csv");
-        std::fs::write(&path, content).unwrap();
-        scan(&path, &options).unwrap()
-    }
-
-    fn found(sentence: &Sentence) -> Vec<(&str, &str)> {
-        let entities = sentence.entities.iter();
-        entities
-            .map(|entity| (sentence.surface(entity.span), entity.label.as_str()))
-            .collect()
+        scan_content("file.csv", content, &options)
     }
 
     /// `ner_dataset.csv` of Kaggle's "Annotated Corpus for Named Entity Recognition".

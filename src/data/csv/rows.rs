@@ -6,6 +6,7 @@ use crate::data::ReadOptions;
 use crate::data::source::Collector;
 use crate::data::tags::scheme::TagScheme;
 use crate::data::tags::style::TagStyle;
+use crate::data::tags::{add_layer, report};
 use crate::text::{Entity, Sentence};
 
 /// A sentence as lists of words and tags.
@@ -70,26 +71,9 @@ fn push_row(row: Row, tags: &Tags, corpus: &mut Collector) {
     for list in &row.tags {
         let list: Vec<&str> = list.iter().map(String::as_str).collect();
         let (entities, problems) = tags.style.decode(&list, tags.scheme);
-        for problem in problems {
-            let line = row.lines[problem.index];
-            if problem.fatal {
-                valid = false;
-                corpus.error(line, problem.message);
-            } else {
-                corpus.warn(line, problem.message);
-            }
-        }
-        for entity in entities {
-            if seen.insert(entity.clone()) {
-                sentence.entities.push(entity);
-            } else {
-                let message = format!(
-                    "the {} that starts here is given twice; counted once",
-                    entity.label
-                );
-                corpus.warn(row.lines[entity.span.start], message);
-            }
-        }
+        let line = |word: usize| row.lines[word];
+        valid &= report(problems, line, corpus);
+        add_layer(&mut sentence, entities, &mut seen, line, corpus);
     }
     sentence.entities.sort();
     if valid {

@@ -4,6 +4,7 @@
 //! from 2.2 on share. Words, spaces, entities (`ENT_IOB`, `ENT_TYPE`), span groups, sentence starts and part-of-speech tags
 //! are read. A document without sentence starts is one sentence.
 
+mod counts;
 mod document;
 mod msgpack;
 mod span_groups;
@@ -14,6 +15,7 @@ use std::collections::BTreeMap;
 use super::source::compressed::{Limit, inflate};
 use super::source::{Collector, Source};
 use super::{ReadOptions, SentenceCutting};
+use counts::{Counts, LONG_SENTENCE};
 use document::{Document, Token, TokenSpan};
 use msgpack::Cursor;
 use strings::Strings;
@@ -28,9 +30,6 @@ const SENT_START: u64 = 80;
 
 /// Most attributes of a token; spaCy has fewer.
 const MAX_ATTRIBUTES: usize = 1000;
-
-/// A document without sentence starts and more words than this is worth a warning.
-const LONG_SENTENCE: usize = 200;
 
 /// True when the bytes begin like a DocBin.
 pub(super) fn is_doc_bin(bytes: &[u8]) -> bool {
@@ -83,24 +82,6 @@ struct DocBin<'a> {
     unknown_spaces: Vec<bool>,
     /// For each document, its span groups.
     groups: Vec<&'a [u8]>,
-}
-
-/// Counts over all documents, for messages about the whole file.
-#[derive(Default)]
-struct Counts {
-    documents: usize,
-    /// Documents without any annotation of entities.
-    unannotated: usize,
-    /// Tokens without annotation in other documents.
-    missing: usize,
-    /// Documents of more than [`LONG_SENTENCE`] words without sentence starts.
-    long: usize,
-    joined: usize,
-    blank: usize,
-    /// Number of spans in each span group that was read.
-    groups: BTreeMap<String, usize>,
-    /// Number of spans in each span group that was left out.
-    left_out: BTreeMap<String, usize>,
 }
 
 impl<'a> DocBin<'a> {
@@ -348,73 +329,6 @@ fn unknown_spaces(cursor: &mut Cursor<'_>) -> Option<bool> {
         unknown |= key == "has_unknown_spaces" && value == Some(true);
     }
     Some(unknown)
-}
-
-impl Counts {
-    fn report(&self, has_entities: bool, corpus: &mut Collector) {
-        let list = |groups: &BTreeMap<String, usize>| {
-            let groups = groups
-                .iter()
-                .map(|(name, spans)| format!("`{name}` ({spans} spans)"));
-            groups.collect::<Vec<_>>().join(", ")
-        };
-        let documents = self.documents;
-        if !has_entities && self.groups.is_empty() && documents > 0 {
-            corpus.warn(0, "has no entities: it was written without the attributes ENT_IOB and ENT_TYPE; write it again with them");
-        } else if self.unannotated > 0 {
-            corpus.warn(0, format!(
-                "{} of {documents} documents have no annotation of entities, not even that there are none; set `doc.ents` before you write the file",
-                self.unannotated
-            ));
-        }
-        if self.missing > 0 {
-            corpus.warn(
-                0,
-                format!(
-                    "{} tokens are marked as not annotated; they are read as outside of entities",
-                    self.missing
-                ),
-            );
-        }
-        if !self.groups.is_empty() {
-            let message = format!(
-                "entities were also read from the span groups {}",
-                list(&self.groups)
-            );
-            if self.groups.keys().eq(["sc"]) {
-                tracing::info!("{message}");
-            } else {
-                corpus.warn(0, format!("{message}; delete those that are not entities"));
-            }
-        }
-        if !self.left_out.is_empty() {
-            corpus.warn(
-                0,
-                format!(
-                    "spans without a type, or of another kind, were left out: {}",
-                    list(&self.left_out)
-                ),
-            );
-        }
-        if self.joined > 0 {
-            corpus.warn(0, format!(
-                "{} sentences start within an entity; they were joined with the sentence before",
-                self.joined
-            ));
-        }
-        if self.blank > 0 {
-            corpus.warn(
-                0,
-                format!("{} entities consist of white space; left out", self.blank),
-            );
-        }
-        if self.long > 0 {
-            corpus.warn(0, format!(
-                "{} documents of more than {LONG_SENTENCE} tokens have no sentence starts, so each is one sentence; add them, for example with spaCy's `sentencizer`",
-                self.long
-            ));
-        }
-    }
 }
 
 #[cfg(test)]

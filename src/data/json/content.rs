@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use super::entity::{canonical, type_name};
 use super::keys::{TEXTS, WORDS, find};
 use super::tags::{Layers, layers};
+use super::values::{canonical, type_name};
 
 /// The words of a record.
 #[derive(Debug)]

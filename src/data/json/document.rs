@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::entity::canonical;
+use super::values::canonical;
 
 /// The sentences of a document as records with `tokens`; `None` for a record that is no such document.
 pub(super) fn sentences(object: &Map<String, Value>) -> Option<Result<Vec<Value>, String>> {

@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 
 use super::fields::{Columns, Fields, offsets, pair};
+use super::values::offset;
+use crate::data::sentences::entities::{self, SpanError};
 
 /// What the offsets of a span count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,25 +57,8 @@ pub(in crate::data) enum EntityError {
     TwoTypes { kind: String, label: String },
     #[error("has an empty type; name it, or delete the entity")]
     EmptyType,
-    #[error(
-        "({label}) is empty: start {start}, end {end}; the end is exclusive, one past the last of the {unit}, so add one if \
-         this file includes it"
-    )]
-    EmptySpan {
-        label: String,
-        start: usize,
-        end: usize,
-        unit: &'static str,
-    },
-    #[error(
-        "({label}) ends at {end}, but there are only {length} {unit}; spans count {unit} from 0"
-    )]
-    OutOfRange {
-        label: String,
-        end: usize,
-        length: usize,
-        unit: &'static str,
-    },
+    #[error("({label}) {error}")]
+    Span { label: String, error: SpanError },
     #[error("has no list `index`; list its words, or delete the entity")]
     NoIndexList,
     #[error("has an empty `index`; list its words, or delete the entity")]
@@ -82,45 +67,6 @@ pub(in crate::data) enum EntityError {
     UnsortedIndex,
     #[error("gives texts without offsets; give [start, end, type] for each entity")]
     NoOffsets,
-}
-
-/// The type of a JSON value, for messages.
-pub(in crate::data) fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
-    }
-}
-
-/// A key in lower case, without anything but letters and digits: `startOffset` and `start_offset` are the same.
-pub(in crate::data) fn canonical(key: &str) -> String {
-    let letters = key.chars().filter(|letter| letter.is_alphanumeric());
-    letters.flat_map(char::to_lowercase).collect()
-}
-
-/// An offset: an integer, a float without a fraction (pandas writes those), or digits in a string.
-pub(in crate::data) fn offset(
-    value: Option<&Value>,
-    key: &'static str,
-) -> Result<usize, EntityError> {
-    let number = match value {
-        None | Some(Value::Null) => return Err(EntityError::Missing(key)),
-        Some(Value::String(digits)) => digits.parse().ok(),
-        Some(value) => value.as_u64().or_else(|| {
-            let float = value.as_f64()?;
-            (float.fract() == 0.0 && (0.0..9e15).contains(&float)).then_some(float as u64)
-        }),
-    };
-    number
-        .and_then(|number| usize::try_from(number).ok())
-        .ok_or_else(|| EntityError::NotAnOffset {
-            key,
-            value: value.map(Value::to_string).unwrap_or_default(),
-        })
 }
 
 /// Parses the entities of a list, or of an object by type, by name or by column. `context` is what offsets count unless
@@ -334,7 +280,7 @@ impl<'a> Found<'a> {
 
 /// Checks that a span with an exclusive end is not empty and within `length` words or characters.
 pub(super) fn check_span(
-    (start, end): (usize, usize),
+    span: (usize, usize),
     label: &str,
     length: usize,
     unit: Unit,
@@ -343,24 +289,10 @@ pub(super) fn check_span(
         Unit::Words => "words",
         Unit::Characters => "characters",
     };
-    let label = label.to_string();
-    if start >= end {
-        Err(EntityError::EmptySpan {
-            label,
-            start,
-            end,
-            unit,
-        })
-    } else if end > length {
-        Err(EntityError::OutOfRange {
-            label,
-            end,
-            length,
-            unit,
-        })
-    } else {
-        Ok(())
-    }
+    entities::check_span(span, length, unit).map_err(|error| EntityError::Span {
+        label: label.to_string(),
+        error,
+    })
 }
 
 /// Parses an entity written as a list of word indices: its parts with exclusive ends, and its type.

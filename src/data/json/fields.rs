@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::entity::{EntityError, Parts, Unit, canonical, offset};
+use super::entity::{EntityError, Parts, Unit};
+use super::values::{canonical, offset};
 
 /// Start and end as a list of two numbers.
 pub(super) fn pair(value: &Value) -> Option<Result<(usize, usize), EntityError>> {

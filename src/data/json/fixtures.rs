@@ -1,29 +1,17 @@
 //! The JSON files of `tests/fixtures/formats`, each with its format, its entities and its warnings.
 
-use std::path::{Path, PathBuf};
-
+use crate::data::testing::{self, fixture};
 use crate::data::{Format, Problem, ReadOptions, Severity, detect_format, scan};
 use crate::text::Sentence;
-
-/// A path in the folder of the fixtures.
-pub(in crate::data) fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/fixtures/formats")
-        .join(name)
-}
 
 /// The texts and types of all entities.
 pub(in crate::data) fn found(sentences: &[Sentence]) -> Vec<(String, String)> {
     let of = |sentence: &Sentence| {
-        let mut entities: Vec<_> = sentence.entities.clone();
-        entities.sort();
-        let named = entities.iter().map(|entity| {
-            (
-                sentence.surface(entity.span).to_string(),
-                entity.label.clone(),
-            )
-        });
-        named.collect::<Vec<_>>()
+        let mut sentence = sentence.clone();
+        sentence.entities.sort();
+        let entities = testing::found(&sentence).into_iter();
+        let owned = entities.map(|(text, label)| (text.to_string(), label.to_string()));
+        owned.collect::<Vec<_>>()
     };
     sentences.iter().flat_map(of).collect()
 }
@@ -38,10 +26,7 @@ pub(in crate::data) fn read_with(
     content: impl AsRef<[u8]>,
     options: &ReadOptions,
 ) -> (Vec<Sentence>, Vec<Problem>) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("file.json");
-    std::fs::write(&path, content).unwrap();
-    scan(&path, options).unwrap()
+    testing::scan_content("file.json", content, options)
 }
 
 #[test]

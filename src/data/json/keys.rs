@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use super::entity::canonical;
+use super::values::canonical;
 use crate::data::tags::bio;
 
 /// Keys of lists of words.

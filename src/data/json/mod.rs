@@ -17,16 +17,20 @@ mod label_names;
 mod parse;
 pub(super) mod record;
 mod survey;
+mod tag_style;
 mod tags;
 pub(super) mod text;
+pub(super) mod values;
+mod walk;
 mod words;
 
 use serde_json::Value;
 
 use super::Severity;
-use super::source::{Collector, Source};
-use holder::{Holder, is_tuple, transpose, unwrap_record};
-use parse::{Cursor, length_of_one, parse_all, parse_one};
+use super::source::{BAD_ENCODING, Collector, Source};
+use holder::is_tuple;
+use parse::{length_of_one, parse_all};
+use walk::Walk;
 
 /// Where a record is, for messages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -87,9 +91,6 @@ pub(super) fn records(source: &Source, mut each: impl FnMut(&Place, Value)) -> F
     }
     walk.faults
 }
-
-const BAD_ENCODING: &str =
-    "not valid UTF-8; convert the file, for example with `iconv -f latin1 -t utf8`";
 
 /// The first valid record near the start of a file, and how the file holds its records: [`Layout::Lines`] only if every line
 /// is a record. A list must start with a valid record.
@@ -167,193 +168,6 @@ fn layout(text: &str) -> Layout {
         Layout::Lines
     } else {
         Layout::Stream
-    }
-}
-
-/// The state of going through the records of a file.
-struct Walk<F> {
-    each: F,
-    faults: Faults,
-    /// Set when `each` wants no more records.
-    stopped: bool,
-}
-
-impl<F: FnMut(&Place, Value) -> bool> Walk<F> {
-    fn new(each: F) -> Self {
-        Self {
-            each,
-            faults: Faults::default(),
-            stopped: false,
-        }
-    }
-
-    fn call(&mut self, at: (usize, usize), prefix: String, value: Value) {
-        if !self.stopped {
-            self.stopped = !(self.each)(&Place { at, prefix }, value);
-        }
-    }
-
-    /// A file of one record per line.
-    fn line(&mut self, text: &str, number: usize) {
-        if text.trim().is_empty() {
-            return;
-        }
-        let mut cursor = Cursor::new(text, number);
-        match parse_all(text) {
-            Ok(value) => {
-                cursor.skip_space();
-                self.value(&cursor, value, (number, 0));
-            }
-            Err(error) => {
-                let message = format!("{}; every line must be one JSON object", error.message);
-                self.faults.error(cursor.position_of(error.byte), message);
-            }
-        }
-    }
-
-    /// A file that is a list or a sequence of values.
-    fn text(&mut self, text: &str, layout: Layout) {
-        let mut cursor = Cursor::new(text, 1);
-        cursor.skip_space();
-        if layout == Layout::List {
-            if !self.list(&mut cursor, "") {
-                return;
-            }
-            cursor.skip_space();
-            if !cursor.rest().is_empty() && !self.stopped {
-                let message = "text after the end of the list; delete it";
-                self.faults.error(cursor.position(), message);
-            }
-            return;
-        }
-        let mut has_commas = false;
-        while !cursor.rest().is_empty() && !self.stopped {
-            match parse_one(cursor.rest()) {
-                Ok((value, length)) => {
-                    self.value(&cursor, value, cursor.position());
-                    cursor.advance(length);
-                }
-                Err(error) => {
-                    let at = cursor.position_of(cursor.byte + error.byte);
-                    let message = format!("{}; the rest of the file was not read", error.message);
-                    return self.faults.error(at, message);
-                }
-            }
-            cursor.skip_space();
-            let at = cursor.position();
-            if cursor.take(',') {
-                if !has_commas {
-                    let message = "records are separated by commas outside a list; delete them, or put `[` and `]` around the records";
-                    self.faults
-                        .problems
-                        .push((Severity::Warning, at, message.to_string()));
-                }
-                has_commas = true;
-                cursor.skip_space();
-            }
-        }
-    }
-
-    /// A list. Records are parsed one by one, so that a problem has the line and column of its record. False when the
-    /// list is broken.
-    fn list(&mut self, cursor: &mut Cursor<'_>, prefix: &str) -> bool {
-        cursor.take('[');
-        for number in 1.. {
-            cursor.skip_space();
-            if cursor.take(']') {
-                return true;
-            }
-            if number > 1 && !cursor.take(',') {
-                let message =
-                    "expected `,` or `]` after a record; the rest of the file was not read";
-                self.faults.error(cursor.position(), message);
-                return false;
-            }
-            cursor.skip_space();
-            match parse_one(cursor.rest()) {
-                Ok((value, length)) => {
-                    let at = cursor.position();
-                    self.call(
-                        at,
-                        format!("{prefix}record {number}: "),
-                        unwrap_record(value),
-                    );
-                    cursor.advance(length);
-                }
-                Err(error) => {
-                    let message = format!(
-                        "{prefix}record {number}, which starts here, is not valid JSON ({}); the rest of the file was not read",
-                        error.message
-                    );
-                    self.faults.error(cursor.position(), message);
-                    return false;
-                }
-            }
-            if self.stopped {
-                return false;
-            }
-        }
-        true
-    }
-
-    /// A value at the top level of the file: a record, or an object that holds records.
-    fn value(&mut self, cursor: &Cursor<'_>, value: Value, at: (usize, usize)) {
-        match Holder::of(&value) {
-            Holder::None => self.call(at, String::new(), unwrap_record(value)),
-            Holder::Columns => match transpose(value) {
-                Ok(rows) => {
-                    for (number, row) in rows.into_iter().enumerate() {
-                        self.call(at, format!("row {}: ", number + 1), row);
-                    }
-                }
-                Err(message) => self.faults.error(at, message),
-            },
-            Holder::Lists(keys) => {
-                if keys.len() > 1 {
-                    let message = format!(
-                        "the records of `{}` are read as one corpus; write one file each to keep them apart",
-                        keys.join("`, `")
-                    );
-                    self.faults.problems.push((Severity::Warning, at, message));
-                }
-                self.entries(cursor, |walk, key, cursor| {
-                    if keys.iter().any(|list| *list == key) {
-                        walk.list(cursor, &format!("`{key}` "));
-                    }
-                });
-            }
-            Holder::Inside => self.entries(cursor, |walk, _, cursor| {
-                if let Ok((value, _)) = parse_one(cursor.rest()) {
-                    walk.value(cursor, value, cursor.position());
-                }
-            }),
-            Holder::Named => self.entries(cursor, |walk, key, cursor| {
-                if let Ok((value, _)) = parse_one(cursor.rest()) {
-                    walk.call(cursor.position(), format!("record `{key}`: "), value);
-                }
-            }),
-        }
-    }
-
-    /// Calls `each` with the entries of the object at the cursor, which is valid JSON.
-    fn entries(&mut self, at: &Cursor<'_>, mut each: impl FnMut(&mut Self, &str, &mut Cursor<'_>)) {
-        let mut cursor = at.clone();
-        cursor.take('{');
-        loop {
-            cursor.skip_space();
-            cursor.take(',');
-            cursor.skip_space();
-            let Ok((Value::String(key), length)) = parse_one(cursor.rest()) else {
-                return;
-            };
-            cursor.advance(length);
-            cursor.skip_space();
-            cursor.take(':');
-            cursor.skip_space();
-            let end = cursor.byte + length_of_one(cursor.rest()).unwrap_or(0);
-            each(self, &key, &mut cursor);
-            cursor.move_to(end);
-        }
     }
 }
 

@@ -5,9 +5,10 @@
 
 use serde_json::{Map, Value};
 
-use super::entity::{RawSpan, Unit, parse_entities, type_name};
+use super::entity::{RawSpan, Unit, parse_entities};
 use super::keys::{Annotations, KNOWN};
 use super::survey::Survey;
+use super::values::type_name;
 use super::{Place, document, records};
 use crate::data::source::tally::Tally;
 use crate::data::source::{Collector, Source};
@@ -86,6 +87,24 @@ pub(in crate::data) fn read(
     tally.report(corpus);
 }
 
+/// A record as an object; any other value is reported.
+pub(in crate::data) fn object<'v>(
+    value: &'v Value,
+    place: &Place,
+    corpus: &mut Collector,
+) -> Option<&'v Map<String, Value>> {
+    let object = value.as_object();
+    if object.is_none() {
+        let message = format!("{}{}", place.prefix, not_an_object(value));
+        corpus.report(Severity::Error, place.at, message);
+    }
+    object
+}
+
+fn not_an_object(value: &Value) -> String {
+    format!("not a JSON object but {}", type_name(value))
+}
+
 /// Calls `each` with a record, or with the sentences of a document of words.
 fn each_sentence(
     value: Value,
@@ -93,7 +112,7 @@ fn each_sentence(
     mut each: impl FnMut(RecordKind, &Map<String, Value>),
 ) -> Result<(), String> {
     let Value::Object(object) = &value else {
-        return Err(format!("not a JSON object but {}", type_name(&value)));
+        return Err(not_an_object(&value));
     };
     if kind.has_words()
         && let Some(sentences) = document::sentences(object)

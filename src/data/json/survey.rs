@@ -4,15 +4,18 @@ use serde_json::{Map, Value};
 
 use super::content::{text, words};
 use super::ends::{Certainty, Convention, EndSurvey};
-use super::entity::{RawSpan, Unit, canonical, parse_entities};
+use super::entity::{RawSpan, Unit, parse_entities};
 use super::keys::Annotations;
 use super::parse::parse_all;
 use super::record::RecordKind;
-use super::tags::{Layers, NO_TYPE, TagRules, TagSurvey, layers};
+use super::tag_style::NO_TYPE;
+use super::tags::{Layers, TagRules, TagSurvey, layers};
+use super::values::canonical;
 use super::{Place, label_names};
-use crate::data::sentences::text_index::{TextIndex, is_same};
+use crate::data::sentences::offset_unit::{OffsetUnit, is_same};
 use crate::data::source::{Collector, Source};
 use crate::data::{ReadOptions, words};
+use crate::text::CharacterIndex;
 
 /// How the annotations of a file are read.
 pub(super) struct Rules {
@@ -101,15 +104,15 @@ impl Survey {
         }
         if let Some((key, value)) = found.spans {
             let (spans, _) = parse_entities(value, Unit::Characters, names);
-            let index = TextIndex::new(text);
+            let index = CharacterIndex::new(text);
             for (_, span) in &spans {
                 let convention = convention(kind, key, Unit::Characters, span);
                 self.ends.add(
                     line,
                     (key, convention),
                     span,
-                    index.len(),
-                    |span, surface| index.unit_of(span, surface).is_some(),
+                    index.characters(),
+                    |span, surface| OffsetUnit::of(&index, span, surface).is_some(),
                 );
             }
         }
@@ -145,7 +148,7 @@ impl Survey {
         let Some(sentence) = aligned else {
             return;
         };
-        let index = TextIndex::new(&sentence.text);
+        let index = CharacterIndex::new(&sentence.text);
         for span in spans.iter().filter(needs_unit) {
             let (start, end) = span.parts[0];
             if is_beyond(span) {
@@ -159,7 +162,7 @@ impl Survey {
                     joined((start, end)).or_else(|| joined((start, end.saturating_add(1))));
                 self.units.words +=
                     usize::from(by_words.is_some_and(|words| compact(&words) == compact(surface)));
-                let by_characters = index.slice(start, end);
+                let by_characters = index.get(start, end);
                 self.units.characters +=
                     usize::from(by_characters.is_some_and(|slice| is_same(slice, surface)));
             }

@@ -3,17 +3,18 @@
 use serde_json::{Map, Value};
 
 use super::content::{document, text};
-use super::entity::{RawSpan, Unit, check_span, offset};
+use super::entity::{RawSpan, Unit, check_span};
 use super::keys::Annotations;
 use super::record::{Record, RecordKind};
 use super::survey::{Rules, text_tags};
+use super::values::offset;
 use crate::data::ReadOptions;
 use crate::data::sentences::annotated_text::{self, AnnotatedText, TextEntity};
 use crate::data::sentences::given_words::{self, WordText};
-use crate::data::sentences::text_index::{OffsetUnit, TextIndex};
+use crate::data::sentences::offset_unit::OffsetUnit;
 use crate::data::source::Collector;
 use crate::data::source::tally::Tally;
-use crate::text::Sentence;
+use crate::text::{CharacterIndex, Sentence};
 
 impl<'a> Record<'a, '_> {
     /// Converts a record with a text, and entities by characters or tags for its words or characters.
@@ -47,11 +48,12 @@ impl<'a> Record<'a, '_> {
         let mut entities = Vec::new();
         if let Some((key, value)) = found.spans {
             let spans = self.spans(key, value, Unit::Characters, options);
-            entities = self.text_entities(spans, &TextIndex::new(text), rules.inclusive, tally);
+            entities =
+                self.text_entities(spans, &CharacterIndex::new(text), rules.inclusive, tally);
         }
         if let Some(value) = self.object.get("discontinuous") {
             let spans = self.spans("discontinuous", value, Unit::Characters, options);
-            entities.extend(self.text_entities(spans, &TextIndex::new(text), false, tally));
+            entities.extend(self.text_entities(spans, &CharacterIndex::new(text), false, tally));
         }
         if !self.valid {
             return;
@@ -135,7 +137,7 @@ impl<'a> Record<'a, '_> {
     pub fn text_entities(
         &mut self,
         spans: Vec<(String, RawSpan<'_>)>,
-        index: &TextIndex<'_>,
+        index: &CharacterIndex<'_>,
         inclusive: bool,
         tally: &mut Tally,
     ) -> Vec<TextEntity> {
@@ -165,7 +167,7 @@ impl<'a> Record<'a, '_> {
                     (None, None) => common,
                     (None, Some(surface)) => {
                         let (start, end) = parts[0];
-                        let text = index.slice(start, end).unwrap_or_default();
+                        let text = index.slice(start, end);
                         self.warn(format!(
                             "{at} ({label}) {start}..{end} is `{text}`, but its text is given as `{surface}`; the offsets are used, correct them if they are wrong"
                         ));
@@ -173,15 +175,15 @@ impl<'a> Record<'a, '_> {
                     }
                 };
                 if unit != OffsetUnit::Characters
-                    && let Some(converted) = index.convert(parts[0], unit)
+                    && let Some(converted) = unit.characters(index, parts[0])
                 {
                     parts[0] = converted;
                     tally.add(line, &format!("{{n}} spans count {unit}, as the texts of the entities show; converted to characters"));
                 }
             }
-            let problem = parts
-                .iter()
-                .find_map(|part| check_span(*part, &label, index.len(), Unit::Characters).err());
+            let problem = parts.iter().find_map(|part| {
+                check_span(*part, &label, index.characters(), Unit::Characters).err()
+            });
             if let Some(problem) = problem {
                 self.invalid_entity(format!("{at} {problem}"));
                 continue;
@@ -198,11 +200,11 @@ impl<'a> Record<'a, '_> {
 
 /// The unit of each span with a text that is found, and the unit of most of them.
 fn units<'s>(
-    index: &TextIndex<'_>,
+    index: &CharacterIndex<'_>,
     spans: impl Iterator<Item = ((usize, usize), Option<&'s str>)>,
 ) -> (Vec<Option<OffsetUnit>>, OffsetUnit) {
     let units: Vec<Option<OffsetUnit>> = spans
-        .map(|(span, surface)| index.unit_of(span, surface?))
+        .map(|(span, surface)| OffsetUnit::of(index, span, surface?))
         .collect();
     let count = |unit: OffsetUnit| units.iter().filter(|found| **found == Some(unit)).count();
     let others = [OffsetUnit::Utf16, OffsetUnit::Bytes];

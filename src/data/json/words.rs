@@ -5,15 +5,17 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::content::{document, text, words};
-use super::entity::{Unit, check_span, offset, parse_entities, parse_index_entity};
+use super::entity::{Unit, check_span, parse_entities, parse_index_entity};
 use super::keys::Annotations;
 use super::record::{Record, RecordKind};
 use super::survey::Rules;
 use super::tags::layers;
 use super::text::exclusive;
+use super::values::offset;
+use crate::data::sentences::entities;
 use crate::data::source::tally::Tally;
 use crate::data::{ReadOptions, words};
-use crate::text::{Discontinuous, Entity, Misaligned, Sentence};
+use crate::text::{Discontinuous, Entity, Sentence};
 
 /// The entities seen so far, to find those that are given twice.
 type Seen = HashSet<(Vec<(usize, usize)>, String)>;
@@ -167,10 +169,7 @@ impl<'a> Record<'a, '_> {
     fn is_new(&mut self, seen: &mut Seen, parts: &[(usize, usize)], label: &str) -> bool {
         let is_new = seen.insert((parts.to_vec(), label.to_string()));
         if !is_new {
-            let (start, end) = parts[0];
-            self.warn(format!(
-                "{label} {start}..{end} is given twice; counted once, delete one"
-            ));
+            self.warn(entities::given_twice(label, entities::ranges(parts)));
         }
         is_new
     }
@@ -208,21 +207,10 @@ impl<'a> Record<'a, '_> {
         if !self.is_new(seen, &parts, label) {
             return;
         }
-        let label = label.to_string();
-        let [(start, end)] = parts[..] else {
-            return sentence.discontinuous.push(Discontinuous { parts, label });
-        };
-        match sentence.span_of(start, end) {
-            Some(span) => sentence
-                .entities
-                .push(Entity::new(span.start, span.end, label)),
-            None => {
-                self.warn(format!(
-                    "{label} {start}..{end} `{}` does not start and end at word boundaries, so no model can find it; correct the offsets if they are wrong",
-                    crate::text::slice(&sentence.text, start, end)
-                ));
-                sentence.misaligned.push(Misaligned { start, end, label });
-            }
+        let part = parts[0];
+        if !entities::add(sentence, parts, label.to_string()) {
+            let text = crate::text::slice(&sentence.text, part.0, part.1);
+            self.warn(entities::not_at_word_boundaries(label, part, text));
         }
     }
 

@@ -10,14 +10,14 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 
 use super::json::content::document;
-use super::json::entity::{RawSpan, type_name};
-use super::json::record::Record;
+use super::json::entity::RawSpan;
+use super::json::record::{Record, object};
 use super::json::text::document_id;
 use super::sentences::annotated_text::{self, AnnotatedText};
-use super::sentences::text_index::TextIndex;
 use super::source::tally::Tally;
 use super::source::{Collector, Source};
-use super::{ReadOptions, Severity, json};
+use super::{ReadOptions, json};
+use crate::text::CharacterIndex;
 use regions::{Regions, is_address, is_region_list, region, text_field};
 
 /// Reads a Label Studio export.
@@ -34,13 +34,8 @@ pub(super) fn read(source: &Source, options: &ReadOptions, corpus: &mut Collecto
         tally: Tally::default(),
     };
     let faults = json::records(source, |place, value| {
-        let Value::Object(object) = &value else {
-            let message = format!(
-                "{}not a JSON object but {}",
-                place.prefix,
-                type_name(&value)
-            );
-            return corpus.report(Severity::Error, place.at, message);
+        let Some(object) = object(&value, place, corpus) else {
+            return;
         };
         let mut record = Record::new(object, place, corpus);
         if object.get("data").is_some_and(Value::is_object) {
@@ -262,7 +257,7 @@ impl Reader<'_> {
             }
             self.fields.retain(|(name, _)| *name != group.name);
             self.fields.push((group.name.clone(), field.to_string()));
-            let index = TextIndex::new(text);
+            let index = CharacterIndex::new(text);
             let entities = record.text_entities(group.spans, &index, false, &mut self.tally);
             if !record.valid {
                 return;

@@ -4,10 +4,12 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use crate::data::json::entity::{RawSpan, canonical, offset};
+use crate::data::json::entity::RawSpan;
 use crate::data::json::keys::TEXTS;
-use crate::data::sentences::text_index::TextIndex;
+use crate::data::json::values::{canonical, offset};
+use crate::data::sentences::offset_unit::OffsetUnit;
 use crate::data::source::tally::Tally;
+use crate::text::CharacterIndex;
 
 /// The regions of one text.
 #[derive(Default)]
@@ -103,10 +105,10 @@ pub(super) fn text_field<'a>(
         .iter()
         .filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)));
     let score = |(key, text): &(&str, &str)| {
-        let index = TextIndex::new(text);
+        let index = CharacterIndex::new(text);
         let is_found = |span: &RawSpan<'_>| {
             span.surface
-                .is_some_and(|surface| index.unit_of(span.parts[0], surface).is_some())
+                .is_some_and(|surface| OffsetUnit::of(&index, span.parts[0], surface).is_some())
         };
         let found = group
             .spans

@@ -202,7 +202,9 @@ impl<'a> Reader<'a, '_> {
         let Some(mut document) = self.document.take() else {
             return;
         };
-        let passages = Passages::new(document.passages.iter().map(|(_, text)| *text));
+        let texts: Vec<&str> = document.passages.iter().map(|(_, text)| *text).collect();
+        let text = texts.join("\n");
+        let passages = Passages::new(texts, &text);
         let mentions: Vec<_> = (document.annotations.iter())
             .map(|annotation| (annotation.start, annotation.end, annotation.mention))
             .collect();
@@ -235,7 +237,7 @@ impl<'a> Reader<'a, '_> {
             return;
         }
         let text = AnnotatedText {
-            text: passages.text(),
+            text: &text,
             document: Some(document.id.to_string()),
             line: document.line,
             entities,
@@ -262,7 +264,7 @@ impl<'a> Reader<'a, '_> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::data::testing::{found, whole};
     use crate::data::{Format, Problem, Severity, scan};
     use crate::text::Sentence;
 
@@ -270,20 +272,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file.txt");
         std::fs::write(&path, content).unwrap();
-        // Not cut into sentences, so that these tests do not depend on where.
-        let options = ReadOptions {
-            sentences: Some(crate::data::SentenceCutting::Whole),
-            ..ReadOptions::default()
-        };
         assert_eq!(crate::data::detect_format(&path).unwrap(), Format::Pubtator);
-        scan(&path, &options).unwrap()
-    }
-
-    fn found(sentence: &Sentence) -> Vec<(&str, &str)> {
-        let entities = sentence.entities.iter();
-        entities
-            .map(|entity| (sentence.surface(entity.span), entity.label.as_str()))
-            .collect()
+        scan(&path, &whole()).unwrap()
     }
 
     /// As in the corpus of BioCreative V (CDR), with a relation and a composite mention.

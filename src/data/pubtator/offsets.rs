@@ -2,26 +2,18 @@
 
 use std::fmt;
 
-use crate::text::slice;
+use crate::data::sentences::offset_unit::OffsetUnit;
+use crate::text::{CharacterIndex, slice};
 
 /// The most mentions of a document that are tried to find out how it counts.
 const MOST_TRIED: usize = 500;
 /// How many characters to each side a mention is searched whose offsets are wrong.
 const NEAR: usize = 2000;
 
-/// What an offset counts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Unit {
-    #[default]
-    Characters,
-    Utf16,
-    Bytes,
-}
-
 /// How a document counts. The default is PubTator's way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Counting {
-    unit: Unit,
+    unit: OffsetUnit,
     /// Number of units between title and abstract.
     gap: usize,
     /// True when the end is the last character, not one past it.
@@ -31,7 +23,7 @@ pub(super) struct Counting {
 impl Default for Counting {
     fn default() -> Self {
         Self {
-            unit: Unit::Characters,
+            unit: OffsetUnit::Characters,
             gap: 1,
             inclusive: false,
         }
@@ -43,9 +35,9 @@ impl fmt::Display for Counting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut reasons = Vec::new();
         match self.unit {
-            Unit::Characters => {}
-            Unit::Utf16 => reasons.push("they count UTF-16 units".to_string()),
-            Unit::Bytes => reasons.push("they count bytes".to_string()),
+            OffsetUnit::Characters => {}
+            OffsetUnit::Utf16 => reasons.push("they count UTF-16 units".to_string()),
+            OffsetUnit::Bytes => reasons.push("they count bytes".to_string()),
         }
         match self.gap {
             0 => reasons.push("the abstract begins directly after the title".to_string()),
@@ -83,54 +75,16 @@ pub(super) enum OffsetError {
 pub(super) struct Passages<'a> {
     texts: Vec<&'a str>,
     /// The passages with a line break between them.
-    joined: String,
-    /// Byte offset of every character of `joined`, and its length; empty if all characters are ASCII.
-    bytes: Vec<usize>,
+    joined: CharacterIndex<'a>,
 }
 
 impl<'a> Passages<'a> {
-    pub fn new(texts: impl IntoIterator<Item = &'a str>) -> Self {
-        let texts: Vec<&str> = texts.into_iter().collect();
-        let joined = texts.join("\n");
-        let bytes = if joined.is_ascii() {
-            Vec::new()
-        } else {
-            let starts = joined.char_indices().map(|(byte, _)| byte);
-            starts.chain([joined.len()]).collect()
-        };
+    /// Passages, and the same with a line break between them.
+    pub fn new(texts: Vec<&'a str>, joined: &'a str) -> Self {
         Self {
             texts,
-            joined,
-            bytes,
+            joined: CharacterIndex::new(joined),
         }
-    }
-
-    /// The passages with a line break between them.
-    pub fn text(&self) -> &str {
-        &self.joined
-    }
-
-    /// Number of characters.
-    fn length(&self) -> usize {
-        if self.bytes.is_empty() {
-            self.joined.len()
-        } else {
-            self.bytes.len() - 1
-        }
-    }
-
-    /// The byte offset of a character.
-    fn byte(&self, character: usize) -> Option<usize> {
-        if self.bytes.is_empty() {
-            (character <= self.joined.len()).then_some(character)
-        } else {
-            self.bytes.get(character).copied()
-        }
-    }
-
-    /// The characters `start..end` of the text.
-    fn slice(&self, start: usize, end: usize) -> Option<&str> {
-        self.joined.get(self.byte(start)?..self.byte(end)?)
     }
 
     /// The way of counting that fits most mentions `(start, end, mention)`; PubTator's own if it fits as many as another.
@@ -141,15 +95,15 @@ impl<'a> Passages<'a> {
         let fitting = |locator: &Locator| {
             let fits = |(start, end, mention): &&&(usize, usize, &str)| {
                 let part = locator.characters(*start, *end);
-                let actual = part.and_then(|(start, end)| self.slice(start, end));
-                actual.is_some_and(|actual| is_same(actual, mention))
+                let actual = part.and_then(|(start, end)| self.joined.get(start, end));
+                actual.is_some_and(|actual| is_mention(actual, mention))
             };
             tried.iter().filter(fits).count()
         };
         let mut best = Counting::default();
         let mut most = fitting(&self.locator(best));
         let mut countings: Vec<Counting> = Vec::new();
-        for unit in [Unit::Characters, Unit::Utf16, Unit::Bytes] {
+        for unit in [OffsetUnit::Characters, OffsetUnit::Utf16, OffsetUnit::Bytes] {
             for gap in [1, 0, 2, 3] {
                 countings.extend([false, true].map(|inclusive| Counting {
                     unit,
@@ -159,9 +113,10 @@ impl<'a> Passages<'a> {
             }
         }
         // The simplest explanation first: in as few respects unlike PubTator as possible, the unit before the others.
-        countings.retain(|counting| counting.unit == Unit::Characters || !self.bytes.is_empty());
+        let is_ascii = self.texts.iter().all(|text| text.is_ascii());
+        countings.retain(|counting| counting.unit == OffsetUnit::Characters || !is_ascii);
         countings.sort_by_key(|counting| {
-            let is_other_unit = counting.unit != Unit::Characters;
+            let is_other_unit = counting.unit != OffsetUnit::Characters;
             let differences = [is_other_unit, counting.gap != 1, counting.inclusive];
             (
                 differences.iter().filter(|differs| **differs).count(),
@@ -180,24 +135,24 @@ impl<'a> Passages<'a> {
         best
     }
 
-    /// The translation of offsets of the file to characters of [`Self::text`].
+    /// The translation of offsets of the file to characters of the joined passages.
     pub fn locator(&self, counting: Counting) -> Locator {
         let mut locator = Locator {
             counting,
-            length: self.length(),
+            length: self.joined.characters(),
             starts: Vec::new(),
             ends: Vec::new(),
         };
-        if counting.unit == Unit::Characters && counting.gap == 1 {
+        if counting.unit == OffsetUnit::Characters && counting.gap == 1 {
             return locator;
         }
         let mut characters = 0;
         for text in &self.texts {
             for character in text.chars() {
                 let units = match counting.unit {
-                    Unit::Characters => 1,
-                    Unit::Utf16 => character.len_utf16(),
-                    Unit::Bytes => character.len_utf8(),
+                    OffsetUnit::Characters => 1,
+                    OffsetUnit::Utf16 => character.len_utf16(),
+                    OffsetUnit::Bytes => character.len_utf8(),
                 };
                 locator.starts.push(Some(characters));
                 locator
@@ -223,12 +178,12 @@ impl<'a> Passages<'a> {
         locator: &Locator,
     ) -> Result<(usize, usize), OffsetError> {
         let part = locator.characters(start, end);
-        let found = part.and_then(|part| Some((part, self.slice(part.0, part.1)?)));
+        let found = part.and_then(|part| Some((part, self.joined.get(part.0, part.1)?)));
         match found {
             None | Some((_, "")) => Err(OffsetError::OutOfRange {
-                length: self.length(),
+                length: self.joined.characters(),
             }),
-            Some((part, actual)) if is_same(actual, mention) => Ok(part),
+            Some((part, actual)) if is_mention(actual, mention) => Ok(part),
             Some((part, actual)) => Err(OffsetError::Mismatch {
                 actual: shorten(actual),
                 mention: shorten(mention),
@@ -240,8 +195,8 @@ impl<'a> Passages<'a> {
     /// Where the mention is near a character, if at all.
     fn hint(&self, near: usize, mention: &str) -> String {
         let first = near.saturating_sub(NEAR);
-        let last = (near + NEAR + mention.len()).min(self.length());
-        let window = self.slice(first, last).unwrap_or_default();
+        let last = (near + NEAR + mention.len()).min(self.joined.characters());
+        let window = self.joined.slice(first, last);
         if mention.is_empty() {
             return String::new();
         }
@@ -284,7 +239,7 @@ impl Locator {
 }
 
 /// True when the mention is the text, apart from upper and lower case and the length of white space.
-fn is_same(actual: &str, mention: &str) -> bool {
+fn is_mention(actual: &str, mention: &str) -> bool {
     actual == mention || {
         let words = |text: &str| {
             text.to_lowercase()

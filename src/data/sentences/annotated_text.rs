@@ -6,9 +6,10 @@
 use std::collections::{HashMap, HashSet};
 
 use super::bounds::sentence_bounds;
+use super::entities;
 use crate::data::source::Collector;
 use crate::data::{ReadOptions, SentenceCutting, words};
-use crate::text::{CharacterIndex, Discontinuous, Entity, Misaligned, Sentence};
+use crate::text::{CharacterIndex, Sentence};
 
 /// An entity of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,19 +59,16 @@ pub(in crate::data) fn push(
     let mut lines = EntityLines::new();
     for mut entity in text.entities {
         let label = &entity.label;
-        let is_outside = |(start, end): &(usize, usize)| start >= end || *end > length;
-        if entity.parts.is_empty() || entity.parts.iter().any(is_outside) {
-            corpus.error(
-                entity.line,
-                format!("{label} {:?} is not within the text of {length} characters; correct the offsets", entity.parts),
-            );
+        if let Err(problem) = entities::check_parts(&entity.parts, length) {
+            let ranges = entities::ranges(&entity.parts);
+            corpus.error(entity.line, format!("{label} {ranges} {problem}"));
             continue;
         }
         entity.parts = joined(entity.parts, &index);
         if !seen.insert((entity.parts.clone(), label.clone())) {
             corpus.warn(
                 entity.line,
-                format!("{label} is given twice; counted once, delete one"),
+                entities::given_twice(label, entities::ranges(&entity.parts)),
             );
             continue;
         }
@@ -114,18 +112,10 @@ fn add(
     corpus: &mut Collector,
 ) {
     let TextEntity { parts, label, line } = entity;
-    let [(start, end)] = parts[..] else {
-        return sentence.discontinuous.push(Discontinuous { parts, label });
-    };
-    match sentence.span_of(start, end) {
-        Some(span) => (sentence.entities).push(Entity::new(span.start, span.end, label)),
-        None => {
-            let text = index.slice(start, end);
-            corpus.warn(line, format!(
-                "{label} {start}..{end} `{text}` does not start and end at word boundaries, so no model can find it; correct the offsets if they are wrong"
-            ));
-            sentence.misaligned.push(Misaligned { start, end, label });
-        }
+    let part = parts[0];
+    if !entities::add(sentence, parts, label.clone()) {
+        let text = index.slice(part.0, part.1);
+        corpus.warn(line, entities::not_at_word_boundaries(&label, part, text));
     }
 }
 
@@ -320,7 +310,7 @@ mod tests {
     use super::*;
     use crate::data::sentences::crossing::report_crossing;
     use crate::data::{Format, Problem, datasets, link_context, scan};
-    use crate::text::{Span, slice};
+    use crate::text::{Entity, Span, slice};
     use proptest::prelude::*;
     use std::path::{Path, PathBuf};
 

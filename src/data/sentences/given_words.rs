@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 
 use super::annotated_text::TextEntity;
-use super::text_index::TextIndex;
+use super::entities;
 use crate::data::source::Collector;
 use crate::data::{ReadOptions, SentenceCutting};
-use crate::text::{Discontinuous, Entity, Misaligned, Sentence, Word};
+use crate::text::{CharacterIndex, Sentence, Word};
 
 /// A text with its words and entities.
 #[derive(Debug, Default)]
@@ -32,17 +32,17 @@ pub(in crate::data) fn push(
     options: &ReadOptions,
     corpus: &mut Collector,
 ) -> Result<(), String> {
-    let index = TextIndex::new(text.text);
+    let index = CharacterIndex::new(text.text);
     let mut words = Vec::with_capacity(text.words.len());
     let mut end_before = 0;
     for (number, (start, end, pos)) in text.words.iter().enumerate() {
         let word = index
-            .slice(*start, *end)
+            .get(*start, *end)
             .filter(|_| start < end && *start >= end_before);
         let Some(word) = word else {
             return Err(format!(
                 "word {number} is {start}..{end}, which is not after the word before it in a text of {} characters; correct the offsets",
-                index.len()
+                index.characters()
             ));
         };
         end_before = *end;
@@ -55,20 +55,16 @@ pub(in crate::data) fn push(
     for mut entity in text.entities {
         entity.parts.sort_unstable();
         let label = &entity.label;
-        let is_inside = |(start, end): &(usize, usize)| start < end && *end <= index.len();
-        if !entity.parts.iter().all(is_inside) {
-            let parts = &entity.parts;
-            return Err(format!(
-                "{label} {parts:?} is not within the text of {} characters; correct the offsets",
-                index.len()
-            ));
+        if let Err(problem) = entities::check_parts(&entity.parts, index.characters()) {
+            let ranges = entities::ranges(&entity.parts);
+            return Err(format!("{label} {ranges} {problem}"));
         }
         if seen.insert((entity.parts.clone(), label.clone())) {
             entities.push(entity);
         } else {
             corpus.warn(
                 entity.line,
-                format!("{label} is given twice; counted once, delete one"),
+                entities::given_twice(label, entities::ranges(&entity.parts)),
             );
         }
     }
@@ -80,13 +76,13 @@ pub(in crate::data) fn push(
         .iter()
         .map(|(start, end, ..)| (*start, *end))
         .collect();
-    let cuts = usable(cuts, extents, &entities, index.len());
+    let cuts = usable(cuts, extents, &entities, index.characters());
     let bounds = cuts.iter().zip(cuts.iter().skip(1));
     let (mut next_word, mut next_entity) = (0, 0);
     entities.sort_by_key(|entity| entity.parts.first().copied());
     for (from, to) in bounds {
-        let whole = index.slice(*from, *to).unwrap_or_default();
-        let kept = if *to == index.len() {
+        let whole = index.slice(*from, *to);
+        let kept = if *to == index.characters() {
             whole
         } else {
             whole.trim_end()
@@ -160,39 +156,22 @@ fn add(
     sentence: &mut Sentence,
     entity: &TextEntity,
     from: usize,
-    index: &TextIndex<'_>,
+    index: &CharacterIndex<'_>,
     corpus: &mut Collector,
 ) {
-    let label = entity.label.clone();
-    let [(start, end)] = entity.parts[..] else {
-        let parts = entity
-            .parts
-            .iter()
-            .map(|(start, end)| (start - from, end - from))
-            .collect();
-        return sentence.discontinuous.push(Discontinuous { parts, label });
-    };
-    match sentence.span_of(start - from, end - from) {
-        Some(span) => sentence
-            .entities
-            .push(Entity::new(span.start, span.end, label)),
-        None => {
-            corpus.warn(entity.line, format!(
-                "{label} `{}` does not start and end at word boundaries, so no model can find it; correct the offsets if they are wrong",
-                index.slice(start, end).unwrap_or_default()
-            ));
-            sentence.misaligned.push(Misaligned {
-                start: start - from,
-                end: end - from,
-                label,
-            });
-        }
+    let parts = (entity.parts.iter()).map(|(start, end)| (start - from, end - from));
+    if !entities::add(sentence, parts.collect(), entity.label.clone()) {
+        let (start, end) = entity.parts[0];
+        let text = index.slice(start, end);
+        let message = entities::not_at_word_boundaries(&entity.label, (start, end), text);
+        corpus.warn(entity.line, message);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::Entity;
     use std::path::Path;
 
     fn entity(start: usize, end: usize, label: &str) -> TextEntity {

@@ -4,6 +4,7 @@ mod abbreviations;
 pub(super) mod annotated_text;
 pub mod bounds;
 pub(super) mod crossing;
+pub(super) mod entities;
 pub(super) mod given_words;
 mod marks;
-pub(super) mod text_index;
+pub(super) mod offset_unit;

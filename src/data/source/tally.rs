@@ -5,6 +5,7 @@ use super::Collector;
 /// Counts by kind, in the order of their first occurrence.
 #[derive(Debug, Default)]
 pub(in crate::data) struct Tally {
+    /// The message, the number of occurrences and the first line of each kind.
     kinds: Vec<(String, usize, usize)>,
 }
 
@@ -18,7 +19,10 @@ impl Tally {
     pub fn add_many(&mut self, line: usize, message: &str, count: usize) {
         match self.kinds.iter_mut().find(|(kind, ..)| kind == message) {
             _ if count == 0 => {}
-            Some((_, total, _)) => *total += count,
+            Some((_, total, first)) => {
+                *total += count;
+                *first = line.min(*first);
+            }
             None => self.kinds.push((message.to_string(), count, line)),
         }
     }

@@ -14,17 +14,18 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 
 use super::json::content::document;
-use super::json::entity::{RawSpan, Unit, offset, type_name};
+use super::json::entity::{RawSpan, Unit};
 use super::json::keys::KNOWN;
 use super::json::record::Record;
 use super::json::text::document_id;
+use super::json::values::{offset, type_name};
 use super::json::{self, Place};
 use super::sentences::annotated_text::{self, AnnotatedText, TextEntity};
 use super::sentences::given_words::{self, WordText};
-use super::sentences::text_index::TextIndex;
 use super::source::tally::Tally;
 use super::source::{Collector, Source};
 use super::{ReadOptions, Severity, words};
+use crate::text::CharacterIndex;
 
 /// First character, one past the last character, and part of speech of each word.
 pub(super) type Words<'a> = Vec<(usize, usize, Option<&'a str>)>;
@@ -205,7 +206,8 @@ impl Reader<'_> {
             );
             known.extend(keys);
         }
-        let entities = record.text_entities(spans, &TextIndex::new(text), false, &mut self.tally);
+        let entities =
+            record.text_entities(spans, &CharacterIndex::new(text), false, &mut self.tally);
         self.push(record, text, entities, words, document);
     }
 

@@ -5,14 +5,14 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 
 use super::{Reader, Words};
-use crate::data::json::entity::{Unit, type_name};
+use crate::data::json::entity::Unit;
 use crate::data::json::record::Record;
+use crate::data::json::values::type_name;
 use crate::data::sentences::annotated_text::TextEntity;
-use crate::data::sentences::text_index::TextIndex;
 use crate::data::tags::bio;
 use crate::data::tags::scheme::TagScheme;
 use crate::data::words;
-use crate::text::{Entity, Sentence};
+use crate::text::{CharacterIndex, Entity, Sentence};
 
 /// The tag of words that were not annotated.
 const MISSING: &str = "-";
@@ -151,7 +151,7 @@ fn place(raw: Option<&str>, parts: Vec<(Vec<&str>, Vec<Entity>)>) -> Vec<Sentenc
         .flat_map(|(words, _)| words.iter().copied())
         .collect();
     let whole = raw.and_then(|raw| words::align(raw, &all));
-    let index = whole.as_ref().map(|whole| TextIndex::new(&whole.text));
+    let index = whole.as_ref().map(|whole| CharacterIndex::new(&whole.text));
     let mut sentences = Vec::new();
     let mut next = 0;
     let mut from = 0;
@@ -164,9 +164,12 @@ fn place(raw: Option<&str>, parts: Vec<(Vec<&str>, Vec<Entity>)>) -> Vec<Sentenc
             .as_ref()
             .zip(index.as_ref())
             .and_then(|(whole, index)| {
-                let to = whole.words.get(end).map_or(index.len(), |word| word.start);
-                let text = index.slice(from, to)?;
-                let kept = if to == index.len() {
+                let to = whole
+                    .words
+                    .get(end)
+                    .map_or(index.characters(), |word| word.start);
+                let text = index.get(from, to)?;
+                let kept = if to == index.characters() {
                     text
                 } else {
                     text.trim_end()
@@ -202,7 +205,8 @@ fn offsets(
 ) {
     reader.annotated += 1;
     let spans = record.spans("entities", value, Unit::Characters, reader.options);
-    let entities = record.text_entities(spans, &TextIndex::new(text), false, &mut reader.tally);
+    let entities =
+        record.text_entities(spans, &CharacterIndex::new(text), false, &mut reader.tally);
     reader.push(record, text, entities, None, document);
 }
 
@@ -301,7 +305,8 @@ pub(super) fn example(reader: &mut Reader<'_>, record: &mut Record<'_, '_>) {
             Unit::Characters,
             reader.options,
         );
-        let spans = record.text_entities(spans, &TextIndex::new(&text), false, &mut reader.tally);
+        let spans =
+            record.text_entities(spans, &CharacterIndex::new(&text), false, &mut reader.tally);
         let known: HashSet<_> = entities
             .iter()
             .map(|entity| (entity.parts.clone(), entity.label.clone()))

@@ -12,11 +12,11 @@ mod text;
 use std::collections::BTreeSet;
 
 use super::ReadOptions;
-use super::source::notes::Notes;
+use super::source::tally::Tally;
 use super::source::{Collector, Source};
 use crate::text::Sentence;
 use layers::{EntityColumn, Layers, cell_values};
-use runs::{Note, Runs};
+use runs::{Runs, note};
 use text::{TokenText, characters_before, sentence_of};
 
 /// The most different values of a column that are kept to choose the column of the entities.
@@ -82,7 +82,7 @@ pub(super) fn read(source: &Source, options: &ReadOptions, corpus: &mut Collecto
         sentences: Vec::new(),
         tokens: 0,
         runs: Runs::default(),
-        notes: Notes::new(),
+        tally: Tally::default(),
     };
     for line in source.lines() {
         match line.text {
@@ -137,7 +137,7 @@ struct Reader<'a, 'b> {
     /// Number of tokens of the document so far.
     tokens: usize,
     runs: Runs,
-    notes: Notes<Note>,
+    tally: Tally,
 }
 
 impl<'a> Reader<'a, '_> {
@@ -228,7 +228,7 @@ impl<'a> Reader<'a, '_> {
         }
         let (mut sentence, fits) = sentence_of(&texts, &tokens, self.is_java);
         if !fits && !texts.is_empty() {
-            self.notes.add(Note::OtherOffsets, first);
+            self.tally.add(first, note::OTHER_OFFSETS);
         }
         sentence.document = Some(self.corpus.stem());
         sentence.pos = self.part_of_speech(&rows);
@@ -272,7 +272,7 @@ impl<'a> Reader<'a, '_> {
             for EntityColumn { column, label } in self.columns {
                 for cell in cell_values(row.fields[*column]) {
                     let Some(label) = label.clone().or(cell.value) else {
-                        self.notes.add(Note::NoType, row.line);
+                        self.tally.add(row.line, note::NO_TYPE);
                         continue;
                     };
                     let segment = (number, start, end);
@@ -290,8 +290,8 @@ impl<'a> Reader<'a, '_> {
             self.corpus.warn(0, message);
         }
         self.runs
-            .finish(&mut self.sentences, &mut self.notes, self.corpus);
-        self.notes.report(self.corpus, Note::message);
+            .finish(&mut self.sentences, &mut self.tally, self.corpus);
+        self.tally.report(self.corpus);
         for (line, sentence) in self.sentences {
             if let Some(mut sentence) = sentence {
                 sentence.entities.sort();
@@ -304,27 +304,17 @@ impl<'a> Reader<'a, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::testing::{fixture, found, scan_content};
     use crate::data::{Format, Problem, Severity, detect_format, scan};
 
     fn with(content: &str, options: ReadOptions) -> (Vec<Sentence>, Vec<Problem>) {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file.tsv");
-        std::fs::write(&path, content).unwrap();
-        scan(&path, &options).unwrap()
-    }
-
-    fn found(sentence: &Sentence) -> Vec<(&str, &str)> {
-        let entities = sentence.entities.iter();
-        entities
-            .map(|entity| (sentence.surface(entity.span), entity.label.as_str()))
-            .collect()
+        scan_content("file.tsv", content, &options)
     }
 
     /// INCEpTION 33, WebAnno TSV 3.3: nested, part of a token, without value, over two sentences, emoji.
     #[test]
     fn an_export_of_inception_is_read() {
-        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("tests/fixtures/formats/webanno/inception.tsv");
+        let path = fixture("webanno/inception.tsv");
         assert_eq!(detect_format(&path).unwrap(), Format::Webanno);
         let (sentences, problems) = scan(&path, &ReadOptions::default()).unwrap();
         assert_eq!(sentences.len(), 3);

@@ -2,39 +2,19 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::data::sentences::entities;
 use crate::data::source::Collector;
-use crate::data::source::notes::Notes;
-use crate::text::{Entity, Misaligned, Sentence};
+use crate::data::source::tally::Tally;
+use crate::text::Sentence;
 
-/// What is said once for the file, with the number of cases.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Note {
-    CrossesSentence,
-    NoType,
-    PartOfWord,
-    OtherOffsets,
-}
-
-impl Note {
-    /// The text of the remark.
-    pub fn message(self, count: usize) -> String {
-        match self {
-            Note::CrossesSentence => format!(
-                "{count} annotations reach from one sentence into another; skipped, the first begins here. Join the \
-                 sentences in the annotation tool"
-            ),
-            Note::NoType => {
-                format!("{count} annotations have no value (`*`); skipped, the first is here")
-            }
-            Note::PartOfWord => format!(
-                "{count} annotations begin or end inside a token, so no model can find them; they are kept and count as \
-                 missed, the first is here"
-            ),
-            Note::OtherOffsets => format!(
-                "the offsets of {count} sentences do not fit `#Text=`; the tokens were searched in the text, the first is here"
-            ),
-        }
-    }
+/// Remarks that are made once for the file; `{n}` stands for the number of cases.
+pub(super) mod note {
+    pub const CROSSES_SENTENCE: &str = "{n} annotations reach from one sentence into another; skipped, the first begins \
+        here. Join the sentences in the annotation tool";
+    pub const NO_TYPE: &str = "{n} annotations have no value (`*`); skipped, the first is here";
+    pub const PART_OF_WORD: &str = "{n} annotations begin or end inside a token, so no model can find them; they \
+        are kept and count as missed, the first is here";
+    pub const OTHER_OFFSETS: &str = "the offsets of {n} sentences do not fit `#Text=`; the tokens were searched in the text, the first is here";
 }
 
 /// An annotation over one or more tokens.
@@ -99,13 +79,13 @@ impl Runs {
     pub fn finish(
         self,
         sentences: &mut [(usize, Option<Sentence>)],
-        notes: &mut Notes<Note>,
+        tally: &mut Tally,
         corpus: &mut Collector,
     ) {
         let mut seen: HashSet<(usize, usize, usize, String)> = HashSet::new();
         for run in self.runs {
             if run.segments.len() > 1 && !self.reused {
-                notes.add(Note::CrossesSentence, run.line);
+                tally.add(run.line, note::CROSSES_SENTENCE);
                 continue;
             }
             for (number, start, end) in run.segments {
@@ -114,18 +94,12 @@ impl Runs {
                 };
                 let label = run.label.clone();
                 if !seen.insert((number, start, end, label.clone())) {
-                    let message = format!("{label} is given twice here; counted once, delete one");
-                    corpus.warn(run.line, message);
+                    let place = entities::ranges(&[(start, end)]);
+                    corpus.warn(run.line, entities::given_twice(&label, place));
                     continue;
                 }
-                match sentence.span_of(start, end) {
-                    Some(span) => sentence
-                        .entities
-                        .push(Entity::new(span.start, span.end, label)),
-                    None => {
-                        sentence.misaligned.push(Misaligned { start, end, label });
-                        notes.add(Note::PartOfWord, run.line);
-                    }
+                if !entities::add(sentence, vec![(start, end)], label) {
+                    tally.add(run.line, note::PART_OF_WORD);
                 }
             }
         }

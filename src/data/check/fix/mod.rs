@@ -4,10 +4,10 @@
 //! that are given twice or are not within their sentence, violations of the tagging scheme, and on request sentences that
 //! occur in two files. Records that cannot be read are left out. Everything else stays as it is and is listed.
 
+mod display;
 mod mend;
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,6 @@ use crate::data::source::{Collector, Source};
 use crate::data::{Format, ReadOptions, TagScheme, collect, write};
 use crate::error::{Error, Result};
 use crate::files::write_atomic_with;
-use crate::table::Table;
 use crate::text::Sentence;
 
 /// Where mended copies are written, and what else is mended.
@@ -330,46 +329,6 @@ fn write_log(path: &Path, changes: &[Change]) -> Result<()> {
         }
         Ok(())
     })
-}
-
-impl fmt::Display for FixReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for file in &self.files {
-            writeln!(
-                f,
-                "{} ({}): {} sentences, {} entities",
-                file.to.display(),
-                file.format,
-                file.sentences,
-                file.entities
-            )?;
-            if file.left_out > 0 {
-                writeln!(
-                    f,
-                    "  {} entities are lost, because this format cannot represent them",
-                    file.left_out
-                )?;
-            }
-        }
-        let total: usize = self.changes.values().sum();
-        writeln!(
-            f,
-            "{total} changes, all of them listed in {}",
-            self.log.display()
-        )?;
-        let mut table = Table::headless();
-        for (kind, count) in &self.changes {
-            table.row([format!("  {}", kind.description()), count.to_string()]);
-        }
-        if total > 0 {
-            writeln!(f, "{table}")?;
-        }
-        if self.remaining.groups.is_empty() && self.remaining.findings.is_empty() {
-            return writeln!(f, "\nnothing remains to be mended");
-        }
-        writeln!(f, "\nnot mended:")?;
-        self.remaining.write_problems(f)
-    }
 }
 
 #[cfg(test)]
