@@ -129,7 +129,7 @@ pub(super) fn detect_content(path: &Path, source: &Source) -> Result<Format> {
     }
 }
 
-/// The format of a text file that can be told from its first lines or from the shape of all lines.
+/// The format of a text file, as detected from its first lines or from the shape of all lines.
 fn detect_text(source: &Source) -> Option<Format> {
     if webanno::detect(source) {
         return Some(Format::Webanno);

@@ -41,10 +41,10 @@ pub(super) enum ConlluAnnotation {
     None,
 }
 
-/// What was found out about the annotations of a file.
+/// The annotations detected in a file.
 pub(super) struct Findings {
     pub annotation: ConlluAnnotation,
-    /// What to say about it.
+    /// Warnings about them.
     pub notes: Vec<String>,
 }
 

@@ -132,7 +132,7 @@ impl<'a> Mentions<'a> {
         valid
     }
 
-    /// Takes over a mention that ends with a unit.
+    /// Adds a mention that ends with a unit.
     fn close(
         &self,
         open: Open<'a>,

@@ -217,7 +217,7 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// Takes over decoded tags, whose spans count units; false when one of the cells was not a tag.
+    /// Adds the entities of decoded tags, whose spans count units; false when one of the cells was not a tag.
     fn tags(
         &mut self,
         units: &[&Unit],

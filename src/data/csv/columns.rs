@@ -7,7 +7,7 @@ use crate::data::ReadOptions;
 use crate::data::tags::multi;
 use crate::data::tags::style::is_outside;
 
-/// The number of records that are looked at to determine the columns.
+/// Number of records from which the columns are determined.
 const SAMPLE: usize = 2000;
 
 /// What a record is.
@@ -36,7 +36,7 @@ pub(super) struct CsvColumns {
     pub text: Option<usize>,
     /// Columns of the tags; several are layers of nested entities.
     pub tags: Vec<usize>,
-    /// Column that tells which words are a sentence.
+    /// Column that gives the sentence of each word.
     pub sentence: Option<usize>,
     pub pos: Option<usize>,
     pub document: Option<usize>,
@@ -180,7 +180,7 @@ impl CsvColumns {
     }
 }
 
-/// The column that tells which words are a sentence, by its name. It must not be different in every record.
+/// The column that gives the sentence of each word, by its name. It must not be different in every record.
 fn sentence_column(
     names: &[String],
     records: &[Record],

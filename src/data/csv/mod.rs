@@ -21,7 +21,7 @@ use columns::{CsvColumns, RecordIs, unknown};
 use rows::Row;
 use table::{Record, Table};
 
-/// The most words of a file that gives no sentences; longer files are refused.
+/// Largest number of words of a file without sentences; longer files are refused.
 const LONGEST: usize = 500;
 
 /// True for a file whose header names a column of words or texts and a column of tags.
@@ -194,7 +194,7 @@ impl Reader<'_> {
         if columns.sentence.is_none() && !blanks {
             let count: usize = rows.iter().map(|row| row.words.len()).sum();
             let message = format!(
-                "nothing tells which of the {count} words are a sentence; add a column `sentence_id`, or blank lines between \
+                "the {count} words are not separated into sentences; add a column `sentence_id`, or blank lines between \
                  sentences"
             );
             if count > LONGEST {

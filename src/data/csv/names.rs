@@ -1,4 +1,4 @@
-//! The names of columns that are known.
+//! Known names of columns.
 
 /// Names of columns, the preferred ones first. Upper and lower case, spaces, `_` and `-` make no difference.
 pub(super) const WORD: &[&str] = &[
@@ -85,7 +85,7 @@ pub(super) const DOCUMENT: &[&str] = &[
     "pmid",
 ];
 
-/// A name of a column without what makes no difference.
+/// The name of a column in lower case and without separators.
 pub(super) fn normalised(name: &str) -> String {
     let kept = name
         .trim()

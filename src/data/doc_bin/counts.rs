@@ -39,7 +39,7 @@ impl Counts {
             corpus.warn(0, "has no entities: it was written without the attributes ENT_IOB and ENT_TYPE; write it again with them");
         } else if self.unannotated > 0 {
             corpus.warn(0, format!(
-                "{} of {documents} documents have no annotation of entities, not even that there are none; set `doc.ents` before you write the file",
+                "{} of {documents} documents have no annotation of entities, not even an empty one; set `doc.ents` before you write the file",
                 self.unannotated
             ));
         }
@@ -47,7 +47,7 @@ impl Counts {
             corpus.warn(
                 0,
                 format!(
-                    "{} tokens are marked as not annotated; they are read as outside of entities",
+                    "{} tokens are marked as not annotated; read as outside of entities",
                     self.missing
                 ),
             );

@@ -270,7 +270,7 @@ impl<'a> DocBin<'a> {
             if let Some((start, label)) = open.take() {
                 entities.push((start - first, token - first, self.string(label)?));
             }
-            // A token that begins an entity without a type is one that spaCy was told to leave outside.
+            // spaCy marks a token that is set to be outside of entities as the begin of one without a type.
             if matches!(tag, 1 | 3) && label != 0 {
                 open = Some((token, label));
             }
@@ -299,7 +299,7 @@ impl<'a> DocBin<'a> {
                 let label = self.string(label)?;
                 if start >= end || end > length {
                     return Err(format!(
-                        "{label} {start}..{end} of the span group `{name}` is not within the {length} tokens"
+                        "{label} {start}..{end} of the span group `{name}` is not within the {length} tokens of its document"
                     ));
                 }
                 *counts.groups.entry(name.to_string()).or_default() += 1;

@@ -158,7 +158,7 @@ impl EndSurvey {
             _ if self.spans >= 10 => (false, None),
             _ => {
                 let message = format!(
-                    "nothing in the file tells whether the ends of `{key}` are inclusive; read as {}. If that is wrong, write the \
+                    "the file does not show whether the ends of `{key}` are inclusive; read as {}. If that is wrong, write the \
                      entities under `entities`, with exclusive ends",
                     name(usual)
                 );

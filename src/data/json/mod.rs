@@ -1,4 +1,4 @@
-//! The records of a JSON file, whatever holds them together.
+//! Reading the records of a JSON file, however they are arranged.
 //!
 //! A file is a list of records, one record per line, one record after the other, or an object that holds records: under
 //! keys such as `data` or `train`, under their names, or as columns (`{"tokens": [[...], ...], "ner_tags": [...]}`).

@@ -308,7 +308,7 @@ mod tests {
         );
     }
 
-    /// The records that the issue tracker has as examples of zero entities without a word.
+    /// Records whose annotations must not be ignored without a message.
     #[test]
     fn common_records_have_their_entities() {
         for (content, entities) in [

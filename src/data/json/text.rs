@@ -132,8 +132,8 @@ impl<'a> Record<'a, '_> {
         }
     }
 
-    /// The entities of a text from its spans and their places in the record. Those with an error are reported; offsets that count other units than characters are
-    /// converted where the texts of the entities show it.
+    /// The entities of a text from its spans and their places in the record. Those with an error are reported. Offsets in
+    /// other units than characters are converted where the texts of the entities show it.
     pub fn text_entities(
         &mut self,
         spans: Vec<(String, RawSpan<'_>)>,

@@ -246,7 +246,7 @@ impl<'a> Reader<'a, '_> {
         annotated_text::push(text, self.options, self.corpus);
     }
 
-    /// Says which documents do not count as PubTator does.
+    /// Reports the documents that do not count as PubTator does.
     fn report_countings(&mut self) {
         for (counting, line, documents) in std::mem::take(&mut self.countings) {
             let documents = match documents {

@@ -5,9 +5,9 @@ use std::fmt;
 use crate::data::sentences::offset_unit::OffsetUnit;
 use crate::text::{CharacterIndex, slice};
 
-/// The most mentions of a document that are tried to find out how it counts.
+/// Largest number of mentions of a document from which its way of counting is detected.
 const MOST_TRIED: usize = 500;
-/// How many characters to each side a mention is searched whose offsets are wrong.
+/// Number of characters on each side in which a mention with wrong offsets is searched.
 const NEAR: usize = 2000;
 
 /// How a document counts. The default is PubTator's way.
@@ -36,7 +36,7 @@ impl fmt::Display for Counting {
         let mut reasons = Vec::new();
         match self.unit {
             OffsetUnit::Characters => {}
-            OffsetUnit::Utf16 => reasons.push("they count UTF-16 units".to_string()),
+            OffsetUnit::Utf16 => reasons.push("they count UTF-16 code units".to_string()),
             OffsetUnit::Bytes => reasons.push("they count bytes".to_string()),
         }
         match self.gap {
@@ -57,7 +57,7 @@ impl fmt::Display for Counting {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum OffsetError {
     #[error(
-        "is not within the text of {length} characters; offsets count the characters of the title, one more, and those of \
+        "is not within the {length} characters of the text; offsets count the characters of the title, one more, and those of \
          the abstract"
     )]
     OutOfRange { length: usize },
@@ -169,7 +169,7 @@ impl<'a> Passages<'a> {
         locator
     }
 
-    /// The characters of an annotation in [`Self::text`].
+    /// The characters of an annotation in the joined passages.
     pub fn locate(
         &self,
         start: usize,
@@ -192,7 +192,7 @@ impl<'a> Passages<'a> {
         }
     }
 
-    /// Where the mention is near a character, if at all.
+    /// A hint where the mention is near a character; empty if it is not.
     fn hint(&self, near: usize, mention: &str) -> String {
         let first = near.saturating_sub(NEAR);
         let last = (near + NEAR + mention.len()).min(self.joined.characters());

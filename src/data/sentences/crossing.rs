@@ -15,14 +15,14 @@ pub(in crate::data) struct CrossingEntities {
 /// Number of crossing entities of each kind that are listed.
 const LISTED: usize = 3;
 
-/// Number of characters of a crossing entity that are looked at.
-const LOOKED_AT: usize = 2000;
+/// Number of characters of a crossing entity that are examined.
+const EXAMINED: usize = 2000;
 
 impl Collector {
     /// Notes an entity that crosses the end of a sentence.
     pub(super) fn note_crossing(&mut self, line: usize, label: &str, text: &str) {
         // The start of an entity that is longer than any should be.
-        let text: String = text.chars().take(LOOKED_AT).collect();
+        let text: String = text.chars().take(EXAMINED).collect();
         let breaks = text.replace("\r\n", "\n");
         let is_blank = breaks.lines().any(|line| line.trim().is_empty());
         let kind = usize::from(!is_blank);

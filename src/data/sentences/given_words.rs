@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::annotated_text::TextEntity;
-use super::entities;
+use super::{entities, split_trailing};
 use crate::data::source::Collector;
 use crate::data::{ReadOptions, SentenceCutting};
 use crate::text::{CharacterIndex, Sentence, Word};
@@ -82,14 +82,10 @@ pub(in crate::data) fn push(
     entities.sort_by_key(|entity| entity.parts.first().copied());
     for (from, to) in bounds {
         let whole = index.slice(*from, *to);
-        let kept = if *to == index.characters() {
-            whole
-        } else {
-            whole.trim_end()
-        };
+        let (kept, trailing) = split_trailing(whole, *to == index.characters());
         let mut sentence = Sentence {
             text: kept.to_string(),
-            trailing: whole[kept.len()..].to_string(),
+            trailing: trailing.to_string(),
             offset: *from,
             document: text.document.clone(),
             ..Sentence::default()

@@ -9,6 +9,7 @@ use crate::data::json::entity::Unit;
 use crate::data::json::record::Record;
 use crate::data::json::values::type_name;
 use crate::data::sentences::annotated_text::TextEntity;
+use crate::data::sentences::split_trailing;
 use crate::data::tags::bio;
 use crate::data::tags::scheme::TagScheme;
 use crate::data::words;
@@ -169,14 +170,10 @@ fn place(raw: Option<&str>, parts: Vec<(Vec<&str>, Vec<Entity>)>) -> Vec<Sentenc
                     .get(end)
                     .map_or(index.characters(), |word| word.start);
                 let text = index.get(from, to)?;
-                let kept = if to == index.characters() {
-                    text
-                } else {
-                    text.trim_end()
-                };
+                let (kept, trailing) = split_trailing(text, to == index.characters());
                 let mut sentence = Sentence {
                     text: kept.to_string(),
-                    trailing: text[kept.len()..].to_string(),
+                    trailing: trailing.to_string(),
                     offset: from,
                     words: whole.words[next..end].to_vec(),
                     ..Sentence::default()

@@ -1,6 +1,6 @@
 //! Several tags per word in one column, such as `I-ORG|B-LOC` for a word of two nested entities.
 //!
-//! A `|` can also be part of an entity type. Which of the two it is, is decided from all tags of a file: the tags are split
+//! A `|` can also be part of an entity type. All tags of a file decide which of the two it is: the tags are split
 //! when most of the parts are tags themselves.
 
 use super::bio::{self, Tag, TagProblem};

@@ -96,7 +96,7 @@ impl TagStyle {
         Err(StyleError::NotTags(bad))
     }
 
-    /// What the reader should say about the style, if anything.
+    /// A warning about the style, if it needs one.
     pub fn note(&self) -> Option<String> {
         match self {
             TagStyle::Marked(reading) => reading.note.clone(),

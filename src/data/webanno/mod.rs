@@ -3,7 +3,7 @@
 //! After a header with the layers, every sentence has its text (`#Text=`) and a row for each token: number, offsets, token,
 //! and a column for each feature of a layer. An annotation of several tokens has a number, as in `PER[1]`, and several
 //! annotations of a token are separated by `|`, so that entities nest and cross. Rows such as `1-3.1` are parts of a token.
-//! Offsets count UTF-16 units. See the user guide of INCEpTION, "WebAnno TSV 3.3 File format".
+//! Offsets count UTF-16 code units. See the user guide of INCEpTION, "WebAnno TSV 3.3 File format".
 
 mod layers;
 mod runs;

@@ -12,8 +12,8 @@ pub(super) mod note {
     pub const CROSSES_SENTENCE: &str = "{n} annotations reach from one sentence into another; skipped, the first begins \
         here. Join the sentences in the annotation tool";
     pub const NO_TYPE: &str = "{n} annotations have no value (`*`); skipped, the first is here";
-    pub const PART_OF_WORD: &str = "{n} annotations begin or end inside a token, so no model can find them; they \
-        are kept and count as missed, the first is here";
+    pub const PART_OF_WORD: &str = "{n} annotations do not start and end at word boundaries, so no model can find them; kept \
+        and counted as missed, the first is here";
     pub const OTHER_OFFSETS: &str = "the offsets of {n} sentences do not fit `#Text=`; the tokens were searched in the text, the first is here";
 }
 

@@ -14,8 +14,8 @@ pub(super) struct TokenText<'a> {
 
 /// The sentence of some lines of text and tokens, and whether the offsets fit the text.
 ///
-/// Offsets count UTF-16 units. Programs that do not follow the format count characters, escape differently, or begin at 0 in
-/// every sentence, so the first reading that fits is taken. If none does, the tokens are searched in the text.
+/// Offsets count UTF-16 code units. Programs that do not follow the format count characters, escape differently, or begin at
+/// 0 in every sentence, so the first reading that fits is taken. If none does, the tokens are searched in the text.
 pub(super) fn sentence_of(lines: &[&str], tokens: &[TokenText], is_java: bool) -> (Sentence, bool) {
     let mut readings: Vec<String> = Vec::new();
     if is_java {
@@ -53,7 +53,7 @@ fn join(lines: &[&str], read: impl Fn(&str) -> String) -> String {
     lines.join("\n")
 }
 
-/// The sentence if the offsets, in UTF-16 units or in characters, give the tokens.
+/// The sentence if the offsets, in UTF-16 code units or in characters, give the tokens.
 fn fit(text: &str, tokens: &[TokenText], utf16: bool) -> Option<Sentence> {
     let first = tokens.first()?.begin;
     let spaces = text
@@ -110,7 +110,7 @@ fn fit_at(text: &str, tokens: &[TokenText], base: usize, utf16: bool) -> Option<
     })
 }
 
-/// The number of characters of a token before an offset in UTF-16 units; all of them if it is beyond the token.
+/// The number of characters of a token before an offset in UTF-16 code units; all of them if it is beyond the token.
 pub(super) fn characters_before(token: &str, offset: usize) -> usize {
     let mut units = 0;
     let before = token.chars().take_while(|character| {
