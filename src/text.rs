@@ -243,7 +243,7 @@ pub fn slice(text: &str, start: usize, end: usize) -> &str {
     }
 }
 
-/// Finds characters of a long text by their offsets: [`slice`] reads the text from its start on every call.
+/// Finds characters of a long text by their offsets: [`slice()`] reads the text from its start on every call.
 #[derive(Debug, Clone)]
 pub struct CharacterIndex<'a> {
     text: &'a str,

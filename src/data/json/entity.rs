@@ -38,7 +38,7 @@ pub(in crate::data) struct RawSpan<'a> {
     pub inclusive: Option<bool>,
 }
 
-/// Why a JSON value is not a valid entity. Messages continue "`entities`[3] ...".
+/// Why a JSON value is not a valid entity. Messages continue "`entities[3]` ...".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(in crate::data) enum EntityError {
     #[error("must be an object with `start`, `end` and `type`, or [start, end, type]")]

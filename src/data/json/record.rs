@@ -242,7 +242,7 @@ impl<'a, 'b> Record<'a, 'b> {
         Some(tags.into_iter().map(str::to_string).collect())
     }
 
-    /// The spans of a value with their places, such as `entities`[3]; those that cannot be parsed are reported.
+    /// The spans of a value with their places, such as `entities[3]`; those that cannot be parsed are reported.
     pub fn spans<'v>(
         &mut self,
         key: &str,

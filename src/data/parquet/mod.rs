@@ -12,6 +12,7 @@ mod encoding;
 mod features;
 mod metadata;
 mod rows;
+mod schema;
 mod thrift;
 
 use serde_json::Value;

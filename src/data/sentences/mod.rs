@@ -4,6 +4,7 @@ mod abbreviations;
 pub(super) mod annotated_text;
 pub mod bounds;
 pub(super) mod crossing;
+mod cutter;
 pub(super) mod entities;
 pub(super) mod given_words;
 mod marks;
