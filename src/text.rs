@@ -243,12 +243,13 @@ pub fn slice(text: &str, start: usize, end: usize) -> &str {
     }
 }
 
-/// Finds characters of a long text by their offsets: [`slice`] reads the text from its start on every call.
+/// Finds characters of a long text by their offsets: [`slice()`] reads the text from its start on every call.
 #[derive(Debug, Clone)]
 pub struct CharacterIndex<'a> {
     text: &'a str,
-    /// Byte offset of every character whose offset is a multiple of [`Self::STEP`].
-    bytes: Vec<usize>,
+    /// Offsets of every character whose offset is a multiple of [`Self::STEP`], in bytes and in UTF-16 code units; empty for
+    /// ASCII, where all counts agree.
+    marks: Vec<(usize, usize)>,
     characters: usize,
 }
 
@@ -259,14 +260,20 @@ impl<'a> CharacterIndex<'a> {
     pub fn new(text: &'a str) -> Self {
         let mut index = Self {
             text,
-            bytes: Vec::with_capacity(text.len() / Self::STEP + 1),
-            characters: 0,
+            marks: Vec::new(),
+            characters: text.len(),
         };
-        for (byte, _) in text.char_indices() {
+        if text.is_ascii() {
+            return index;
+        }
+        index.characters = 0;
+        let mut units = 0;
+        for (byte, character) in text.char_indices() {
             if index.characters.is_multiple_of(Self::STEP) {
-                index.bytes.push(byte);
+                index.marks.push((byte, units));
             }
             index.characters += 1;
+            units += character.len_utf16();
         }
         index
     }
@@ -278,12 +285,21 @@ impl<'a> CharacterIndex<'a> {
 
     /// Byte offset of a character; the length of the text for offsets past its end.
     pub fn byte(&self, character: usize) -> usize {
-        let Some(from) = self.bytes.get(character / Self::STEP).copied() else {
+        if self.characters == self.text.len() {
+            return character.min(self.characters);
+        }
+        let Some((from, _)) = self.marks.get(character / Self::STEP).copied() else {
             return self.text.len();
         };
         let mut near = self.text[from..].char_indices();
         let found = near.nth(character % Self::STEP);
         found.map_or(self.text.len(), |(byte, _)| from + byte)
+    }
+
+    /// The characters `start..end`; `None` when out of range.
+    pub fn get(&self, start: usize, end: usize) -> Option<&'a str> {
+        let is_range = start <= end && end <= self.characters;
+        is_range.then(|| &self.text[self.byte(start)..self.byte(end)])
     }
 
     /// The characters `start..end`; empty when out of range.
@@ -296,10 +312,39 @@ impl<'a> CharacterIndex<'a> {
     /// assert_eq!(index.slice(3, 99), "");
     /// ```
     pub fn slice(&self, start: usize, end: usize) -> &'a str {
-        if start >= end || end > self.characters {
-            return "";
+        self.get(start, end).unwrap_or_default()
+    }
+
+    /// The character that begins at a byte; `None` inside a character and past the end of the text.
+    pub fn character_at_byte(&self, byte: usize) -> Option<usize> {
+        if self.characters == self.text.len() {
+            return (byte <= self.characters).then_some(byte);
         }
-        &self.text[self.byte(start)..self.byte(end)]
+        let first = self
+            .marks
+            .partition_point(|mark| mark.0 <= byte)
+            .checked_sub(1)?;
+        let before = self.text.get(self.marks[first].0..byte)?;
+        Some(first * Self::STEP + before.chars().count())
+    }
+
+    /// The character that begins at a UTF-16 code unit; `None` inside a character and past the end of the text.
+    pub fn character_at_utf16(&self, unit: usize) -> Option<usize> {
+        if self.characters == self.text.len() {
+            return (unit <= self.characters).then_some(unit);
+        }
+        let first = self
+            .marks
+            .partition_point(|mark| mark.1 <= unit)
+            .checked_sub(1)?;
+        let (from, mut found) = self.marks[first];
+        let mut character = first * Self::STEP;
+        let mut rest = self.text[from..].chars();
+        while found < unit {
+            found += rest.next()?.len_utf16();
+            character += 1;
+        }
+        (found == unit).then_some(character)
     }
 }
 
@@ -449,6 +494,25 @@ mod tests {
             );
         }
         assert_eq!(CharacterIndex::new("").slice(0, 1), "");
+    }
+
+    #[test]
+    fn offsets_in_bytes_and_utf16_code_units_are_converted() {
+        for text in ["plain".repeat(40), "aé北👩‍🔬 ".repeat(50), String::new()] {
+            let index = CharacterIndex::new(&text);
+            let characters = |at: &dyn Fn(usize) -> Option<usize>| {
+                (0..text.len() + 9).filter_map(at).collect::<Vec<_>>()
+            };
+            let all: Vec<usize> = (0..=text.chars().count()).collect();
+            assert_eq!(characters(&|byte| index.character_at_byte(byte)), all);
+            assert_eq!(characters(&|unit| index.character_at_utf16(unit)), all);
+            for character in all {
+                let byte = index.byte(character);
+                let units = text[..byte].encode_utf16().count();
+                assert_eq!(index.character_at_byte(byte), Some(character));
+                assert_eq!(index.character_at_utf16(units), Some(character));
+            }
+        }
     }
 
     #[test]

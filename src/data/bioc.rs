@@ -8,56 +8,44 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
-use super::annotated_text::{self, AnnotatedText};
+use super::ReadOptions;
+use super::json::entity::RawSpan;
+use super::json::record::{Record, object};
+use super::json::text::document_id;
+use super::json::values::offset;
 use super::json::{self, Place};
-use super::json_entity::{RawSpan, offset, type_name};
-use super::json_record::Record;
-use super::json_text::document_id;
+use super::sentences::annotated_text::{self, AnnotatedText};
+use super::sentences::offset_unit::OffsetUnit;
+use super::source::tally::Tally;
 use super::source::{Collector, Source};
-use super::tally::Tally;
-use super::text_index::TextIndex;
-use super::{ReadOptions, Severity};
+use crate::text::CharacterIndex;
 
 /// Reads a file of documents in BioC JSON.
 pub(super) fn read(source: &Source, options: &ReadOptions, corpus: &mut Collector) {
     let mut tally = Tally::default();
     let mut annotated = false;
     let faults = json::records(source, |place, value| {
-        let Value::Object(object) = &value else {
-            let message = format!(
-                "{}not a JSON object but {}",
-                place.prefix,
-                type_name(&value)
-            );
-            return corpus.report(Severity::Error, place.at, message);
+        let Some(record) = object(&value, place, corpus) else {
+            return;
         };
         // A collection inside a list.
-        if let Some(list) = object.get("documents").and_then(Value::as_array) {
+        if let Some(list) = record.get("documents").and_then(Value::as_array) {
             for (index, document) in list.iter().enumerate() {
                 let place = Place {
                     at: place.at,
                     prefix: format!("{}document {}: ", place.prefix, index + 1),
                 };
-                match document.as_object() {
-                    Some(document) => {
-                        annotated |= read_document(
-                            &mut Record::new(document, &place, corpus),
-                            options,
-                            &mut tally,
-                        );
-                    }
-                    None => corpus.report(
-                        Severity::Error,
-                        place.at,
-                        format!("{}not a JSON object", place.prefix),
-                    ),
+                if let Some(document) = object(document, &place, corpus) {
+                    let mut record = Record::new(document, &place, corpus);
+                    annotated |= read_document(&mut record, options, &mut tally);
                 }
             }
             return;
         }
-        let converted = from_bigbio(object);
-        let object = converted.as_ref().unwrap_or(object);
-        annotated |= read_document(&mut Record::new(object, place, corpus), options, &mut tally);
+        let converted = from_bigbio(record);
+        let document = converted.as_ref().unwrap_or(record);
+        let mut record = Record::new(document, place, corpus);
+        annotated |= read_document(&mut record, options, &mut tally);
     });
     faults.report(corpus);
     if !corpus.sentences.is_empty() && !annotated {
@@ -195,7 +183,7 @@ fn read_document(record: &mut Record<'_, '_>, options: &ReadOptions, tally: &mut
     let mut annotated = Vec::with_capacity(pieces.len());
     for piece in &pieces {
         let mut spans = Vec::new();
-        let text = TextIndex::new(piece.text);
+        let text = CharacterIndex::new(piece.text);
         for (index, annotation) in piece.annotations.iter().enumerate() {
             let id = annotation.get("id").and_then(Value::as_str);
             let at = id.map_or_else(
@@ -267,7 +255,7 @@ fn assign<'a>(pieces: &mut [Piece<'a>], annotations: Vec<&'a Value>) {
 fn span<'a>(
     annotation: &'a Value,
     passage: usize,
-    text: &TextIndex<'_>,
+    text: &CharacterIndex<'_>,
     line: usize,
     tally: &mut Tally,
 ) -> Result<Option<RawSpan<'a>>, String> {
@@ -327,7 +315,7 @@ fn span<'a>(
         .collect();
     // Some files count from the start of the passage; the text of the annotation shows it.
     let is_found = |parts: &[(usize, usize)]| {
-        surface.is_some_and(|surface| text.unit_of(parts[0], surface).is_some())
+        surface.is_some_and(|surface| OffsetUnit::of(text, parts[0], surface).is_some())
     };
     let is_relative = passage > 0
         && parts.len() == 1
@@ -358,9 +346,9 @@ fn span<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::Format;
-    use crate::data::json_fixtures::{fixture, found, read_with};
-    use crate::data::scan;
+    use crate::data::json::fixtures::{found, read_with};
+    use crate::data::testing::fixture;
+    use crate::data::{Format, scan};
 
     fn document(annotation: &str) -> String {
         format!(

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::ReadOptions;
-use super::annotated_text::{self, AnnotatedText, TextEntity};
+use super::sentences::annotated_text::{self, AnnotatedText, TextEntity};
 use super::source::{Collector, Source};
 use crate::error::{Error, Result};
 use crate::text::CharacterIndex;

@@ -5,9 +5,9 @@ use std::path::Path;
 use serde_json::Value;
 use strum::VariantNames;
 
-use super::column_layout::ColumnLayout;
+use super::columns::layout::ColumnLayout;
 use super::source::{Source, display_name, file_extension, is_stream, uncompressed_name};
-use super::{Format, ReadOptions, conllu, csv, json, json_format, pubtator, webanno};
+use super::{Format, ReadOptions, conllu, csv, json, pubtator, webanno};
 use crate::error::{Error, Location, Result};
 
 /// Detects the format of a file from its name, its content and, for BRAT, the other files of its folder.
@@ -99,7 +99,7 @@ pub(super) fn detect_content(path: &Path, source: &Source) -> Result<Format> {
     };
     let format = record
         .as_ref()
-        .and_then(|(record, layout)| json_format::of(record, *layout));
+        .and_then(|(record, layout)| json::format::of(record, *layout));
     if let Some(format) = format {
         return Ok(format);
     }
@@ -129,7 +129,7 @@ pub(super) fn detect_content(path: &Path, source: &Source) -> Result<Format> {
     }
 }
 
-/// The format of a text file that can be told from its first lines or from the shape of all lines.
+/// The format of a text file, as detected from its first lines or from the shape of all lines.
 fn detect_text(source: &Source) -> Option<Format> {
     if webanno::detect(source) {
         return Some(Format::Webanno);

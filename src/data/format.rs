@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use strum::VariantNames;
 
-use super::tag_scheme::TagScheme;
+use super::tags::scheme::TagScheme;
 use super::words::Segmentation;
 use crate::error::{Error, nearest};
 

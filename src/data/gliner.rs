@@ -4,10 +4,10 @@
 //! spans show the opposite is read with exclusive ends and a warning.
 
 use super::ReadOptions;
-use super::json_record::{self, RecordKind};
+use super::json::record::{RecordKind, read as read_records};
 use super::source::{Collector, Source};
 
 /// Reads a file of GLiNER's training data.
 pub(super) fn read(source: &Source, options: &ReadOptions, corpus: &mut Collector) {
-    json_record::read(source, RecordKind::Gliner, options, corpus);
+    read_records(source, RecordKind::Gliner, options, corpus);
 }

@@ -3,81 +3,34 @@
 //! Every reader produces [`Sentence`]s, and every [`Problem`] names its location and a remedy. [`read`] stops at the first
 //! error; [`scan`] collects all problems and returns the valid records.
 
-mod abbreviations;
-mod annotated_text;
-pub mod bio;
 mod bioc;
 mod brat;
 pub mod check;
-mod column_header;
-mod column_layout;
 mod columns;
-mod compressed;
 mod conllu;
-mod conllu_annotation;
-mod conllu_brackets;
-mod conllu_mentions;
-mod conllu_words;
-mod crossing_entities;
 mod csv;
-mod csv_cells;
-mod csv_columns;
-mod csv_rows;
-mod csv_table;
 pub mod datasets;
 mod detect;
 mod doc_bin;
-mod encoding;
 mod format;
-mod given_words;
 mod gliner;
 mod json;
-mod json_content;
-mod json_document;
-mod json_ends;
-mod json_entity;
-mod json_fields;
-#[cfg(test)]
-mod json_fixtures;
-mod json_format;
-mod json_holder;
-mod json_keys;
-mod json_parse;
-mod json_record;
-mod json_survey;
-mod json_tags;
-mod json_text;
-mod json_words;
-mod label_names;
 mod label_studio;
-mod label_studio_regions;
 mod leakage;
-mod msgpack;
-mod multi_tags;
-mod notes;
 mod parquet;
 mod prodigy;
 mod pubtator;
-mod pubtator_offsets;
-mod python_literal;
-pub mod segmentation_choice;
-pub mod sentence_bounds;
-mod sentence_marks;
+mod sentences;
 mod skip_bad;
 mod source;
 mod spacy;
-mod spacy_tokens;
 pub mod split;
 pub mod stats;
 pub mod synthetic;
-mod tag_scheme;
-mod tag_style;
-mod tally;
-mod text_index;
+mod tags;
+#[cfg(test)]
+mod testing;
 mod webanno;
-mod webanno_layers;
-mod webanno_runs;
-mod webanno_text;
 pub mod words;
 pub mod write;
 
@@ -90,12 +43,15 @@ use serde::{Serialize, Serializer};
 pub use detect::detect_format;
 pub use format::{Format, ReadOptions, SentenceCutting};
 pub use leakage::{Leakage, leakage_key};
+pub use sentences::bounds as sentence_bounds;
 pub use source::{file_extension, is_stream, open_stream};
-pub use tag_scheme::TagScheme;
+pub use tags::bio;
+pub use tags::scheme::TagScheme;
+pub use words::choice as segmentation_choice;
 
 use crate::error::{Error, Location, Result};
 use crate::text::Sentence;
-use json_record::RecordKind;
+use json::record::RecordKind;
 use source::{Collector, Source};
 
 /// Severity of a [`Problem`].
@@ -219,7 +175,7 @@ fn collect(path: &Path, options: &ReadOptions, mending: bool) -> Result<(Format,
         }
     }
     corpus.report_discontinuous();
-    crossing_entities::report_crossing(&mut corpus);
+    sentences::crossing::report_crossing(&mut corpus);
     // The files of a BRAT folder are in order already.
     if source.is_some() {
         corpus.problems.sort_by(|a, b| a.location.cmp(&b.location));
@@ -232,11 +188,11 @@ fn read_source(format: Format, source: &Source, options: &ReadOptions, corpus: &
     match format {
         Format::Columns => columns::read(source, options, corpus),
         Format::TokensJsonl | Format::Spert => {
-            json_record::read(source, RecordKind::Tokens, options, corpus)
+            json::record::read(source, RecordKind::Tokens, options, corpus)
         }
-        Format::TextJsonl => json_record::read(source, RecordKind::Text, options, corpus),
-        Format::Doccano => json_record::read(source, RecordKind::Document, options, corpus),
-        Format::W2ner => json_record::read(source, RecordKind::Index, options, corpus),
+        Format::TextJsonl => json::record::read(source, RecordKind::Text, options, corpus),
+        Format::Doccano => json::record::read(source, RecordKind::Document, options, corpus),
+        Format::W2ner => json::record::read(source, RecordKind::Index, options, corpus),
         Format::Gliner => gliner::read(source, options, corpus),
         Format::Spacy => spacy::read(source, options, corpus),
         Format::DocBin => doc_bin::read(source, options, corpus),

@@ -8,16 +8,17 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use super::annotated_text::{self, AnnotatedText};
-use super::given_words::{self, WordText};
+use super::json::content::document;
+use super::json::entity::{RawSpan, Unit};
+use super::json::record::{Record, object};
+use super::json::values::{offset, type_name};
 use super::json::{self, Place};
-use super::json_content::document;
-use super::json_entity::{RawSpan, Unit, offset, type_name};
-use super::json_record::Record;
+use super::sentences::annotated_text::{self, AnnotatedText};
+use super::sentences::given_words::{self, WordText};
+use super::source::tally::Tally;
 use super::source::{Collector, Source};
-use super::tally::Tally;
-use super::text_index::TextIndex;
-use super::{ReadOptions, Severity, words};
+use super::{ReadOptions, words};
+use crate::text::CharacterIndex;
 
 /// Reads a file of Prodigy's annotations.
 pub(super) fn read(source: &Source, options: &ReadOptions, corpus: &mut Collector) {
@@ -25,13 +26,8 @@ pub(super) fn read(source: &Source, options: &ReadOptions, corpus: &mut Collecto
     let mut hashes = HashSet::new();
     let mut annotated = 0;
     let faults = json::records(source, |place, value| {
-        let Value::Object(object) = &value else {
-            let message = format!(
-                "{}not a JSON object but {}",
-                place.prefix,
-                type_name(&value)
-            );
-            return corpus.report(Severity::Error, place.at, message);
+        let Some(object) = object(&value, place, corpus) else {
+            return;
         };
         let line = place.at.0;
         match object.get("answer").and_then(Value::as_str) {
@@ -84,7 +80,7 @@ fn convert(
     let Some(text) = object.get("text").and_then(Value::as_str) else {
         return record.lacks("text");
     };
-    let index = TextIndex::new(text);
+    let index = CharacterIndex::new(text);
     let tokens = match tokens(object, text) {
         Ok(tokens) => tokens,
         Err(problem) => return record.error(problem),
@@ -194,7 +190,7 @@ fn to_characters(span: &mut RawSpan<'_>, tokens: Option<&[(usize, usize)]>) -> R
 mod tests {
     use super::*;
     use crate::data::Format;
-    use crate::data::json_fixtures::{found, read_with};
+    use crate::data::json::fixtures::{found, read_with};
 
     #[test]
     fn broken_records_are_reported() {

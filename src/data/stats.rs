@@ -99,11 +99,6 @@ impl Stats {
         stats
     }
 
-    /// Length of the longest entity, in words.
-    pub fn longest_entity(&self) -> usize {
-        self.lengths.keys().next_back().copied().unwrap_or(0)
-    }
-
     /// The shortest length in words that at least `percent` of all entities do not exceed, and the percentage that do not;
     /// the longest if entities that do not match word boundaries make that impossible. None without entities.
     pub fn length_covering(&self, percent: f64) -> Option<(usize, f64)> {
@@ -336,7 +331,7 @@ mod tests {
         assert_eq!((stats.sentences, stats.documents, stats.words), (2, 1, 4));
         assert_eq!((stats.entities, stats.misaligned, stats.nested), (4, 1, 3));
         assert_eq!(stats.types["A"], 2);
-        assert_eq!(stats.longest_entity(), 3);
+        assert_eq!(stats.lengths.keys().next_back(), Some(&3));
         assert_eq!(
             stats.entities_per_sentence,
             BTreeMap::from([(0, 1), (3, 1)])

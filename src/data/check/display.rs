@@ -80,7 +80,7 @@ impl CheckReport {
         row("  crossing another", self.crossing);
         row("  not at word boundaries", self.misaligned);
         if self.discontinuous > 0 {
-            row("  of several parts", self.discontinuous);
+            row("  discontinuous", self.discontinuous);
         }
         for bound in &self.recall_bounds {
             row(

@@ -243,8 +243,8 @@ impl SplitInfo {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::HELD_OUT;
     use super::*;
+    use crate::data::datasets::tests::HELD_OUT;
 
     #[test]
     fn contradictions_are_errors() {

@@ -134,9 +134,9 @@ impl fmt::Display for Verification {
 
 #[cfg(test)]
 mod tests {
-    use super::super::find;
-    use super::super::tests::{HELD_OUT, jsonl};
     use super::*;
+    use crate::data::datasets::find;
+    use crate::data::datasets::tests::{HELD_OUT, jsonl};
 
     #[test]
     fn verifying_compares_counts_and_hashes() {

@@ -1,6 +1,6 @@
 //! The span groups of a document: spans of tokens under names, which may nest and overlap.
 
-use crate::data::msgpack::Cursor;
+use super::msgpack::Cursor;
 
 /// The names of the span groups of a document and their spans. They are a map from groups to names or, in older versions, a
 /// list of groups; none are an empty list or no bytes.

@@ -1,7 +1,7 @@
 //! Compression of Parquet pages.
 
 use super::{Problem, Result};
-use crate::data::compressed::{Limit, inflate};
+use crate::data::source::compressed::{Limit, inflate};
 
 /// Decompresses a page to exactly `size` bytes.
 pub(super) fn decompress(codec: i64, bytes: &[u8], size: usize) -> Result<Vec<u8>> {

@@ -1,7 +1,8 @@
 //! The pages of a column chunk, decoded to values with their levels.
 
 use super::encoding::{self, Scalar, take, take_prefixed};
-use super::metadata::{Chunk, Leaf, Type, size};
+use super::metadata::{Chunk, size};
+use super::schema::{Leaf, Type};
 use super::thrift::Thrift;
 use super::{Budget, Problem, Result, codec};
 

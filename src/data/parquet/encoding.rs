@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::metadata::Type;
+use super::schema::Type;
 use super::thrift::{varint, zigzag};
 use super::{Budget, Problem, Result};
 

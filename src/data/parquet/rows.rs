@@ -4,7 +4,8 @@ use serde_json::{Map, Number, Value};
 
 use super::column::Column;
 use super::encoding::Scalar;
-use super::metadata::{Content, Footer, Node, Repetition, RowGroup};
+use super::metadata::{Footer, RowGroup};
+use super::schema::{Content, Node, Repetition};
 use super::{Budget, Problem, Result};
 
 /// The columns of a row group, by the index of their leaf; those that are not read have none.

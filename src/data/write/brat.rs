@@ -6,11 +6,10 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use super::WriteOptions;
 use super::annotated::{Annotated, not_writable, rounded};
 use super::documents::{Document, DocumentEntity, runs};
-use super::json_records as records;
 use super::summary::{Loss, Summary};
+use super::{WriteOptions, json_records as records};
 use crate::error::{Error, Result};
 
 /// The name of the files for sentences without a document.

@@ -7,7 +7,8 @@ use super::annotated::{Annotated, not_writable};
 use super::summary::{Loss, Summary, joined_words};
 use super::tags::{TagRow, as_entities, is_field, is_tag_label, tags};
 use super::{WriteOptions, write_error};
-use crate::data::{TagScheme, bio};
+use crate::data::TagScheme;
+use crate::data::tags::bio;
 use crate::error::{Error, Result};
 use crate::text::Entity;
 

@@ -100,7 +100,8 @@ fn field(text: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Format, write::write_with};
+    use crate::data::Format;
+    use crate::data::write::write_with;
     use crate::text::{Entity, Sentence};
 
     #[test]

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::annotated::Annotated;
-use crate::text::{Sentence, Span};
+use crate::text::{CharacterIndex, Sentence, Span};
 
 /// A text with entities: the joined sentences of a document, or a sentence that was not cut from one.
 #[derive(Debug, Clone)]
@@ -122,7 +122,7 @@ impl<'a> Document<'a> {
 /// `first_word`.
 fn entities<'a>(item: &Annotated<'a>, offset: usize, first_word: usize) -> Vec<DocumentEntity<'a>> {
     let sentence = item.sentence;
-    let text = CharacterText::new(&sentence.text);
+    let text = CharacterIndex::new(&sentence.text);
     let make = |parts: &[(usize, usize)], label: &'a str, score, words: Option<Span>| {
         let texts = parts.iter().map(|(start, end)| text.slice(*start, *end));
         DocumentEntity {
@@ -146,36 +146,6 @@ fn entities<'a>(item: &Annotated<'a>, offset: usize, first_word: usize) -> Vec<D
     let discontinuous =
         (item.discontinuous().iter()).map(|entity| make(&entity.parts, &entity.label, None, None));
     aligned.chain(misaligned).chain(discontinuous).collect()
-}
-
-/// A text that is sliced by characters in constant time.
-struct CharacterText<'a> {
-    text: &'a str,
-    /// Byte offset of every character, and the length in bytes; empty for ASCII, where both counts agree.
-    bytes: Vec<usize>,
-}
-
-impl<'a> CharacterText<'a> {
-    fn new(text: &'a str) -> Self {
-        let bytes = if text.is_ascii() {
-            Vec::new()
-        } else {
-            let starts = text.char_indices().map(|(byte, _)| byte);
-            starts.chain([text.len()]).collect()
-        };
-        Self { text, bytes }
-    }
-
-    /// The characters `start..end`; empty when out of range.
-    fn slice(&self, start: usize, end: usize) -> &'a str {
-        if self.bytes.is_empty() {
-            return self.text.get(start..end).unwrap_or_default();
-        }
-        match (self.bytes.get(start), self.bytes.get(end)) {
-            (Some(start), Some(end)) => self.text.get(*start..*end).unwrap_or_default(),
-            _ => "",
-        }
-    }
 }
 
 #[cfg(test)]

@@ -76,6 +76,11 @@ impl WriteOptions {
         }
     }
 
+    /// The same options with a tagging scheme.
+    fn with_scheme(self, scheme: TagScheme) -> Self {
+        Self { scheme, ..self }
+    }
+
     /// Whether the sentences of a document are joined to one record. `text_jsonl` keeps the sentences of a corpus, but
     /// predictions have offsets in the text that was tagged.
     fn joins_documents(&self, is_predicted: bool) -> bool {
@@ -133,10 +138,7 @@ pub fn write(
     format: Format,
     scheme: TagScheme,
 ) -> Result<Summary> {
-    let options = WriteOptions {
-        scheme,
-        ..WriteOptions::of(format)
-    };
+    let options = WriteOptions::of(format).with_scheme(scheme);
     write_with(out, sentences, &options)
 }
 
@@ -160,10 +162,7 @@ pub fn predictions(
     scheme: TagScheme,
     documents: &[Annotated<'_>],
 ) -> Result<Summary> {
-    let options = WriteOptions {
-        scheme,
-        ..WriteOptions::of(format)
-    };
+    let options = WriteOptions::of(format).with_scheme(scheme);
     let mut writer = Writer::begin(out, options)?;
     writer.record(documents)?;
     writer.finish().map(|(_, summary)| summary)
@@ -176,10 +175,7 @@ pub fn to_file(
     format: Format,
     scheme: TagScheme,
 ) -> Result<Summary> {
-    let options = WriteOptions {
-        scheme,
-        ..WriteOptions::of(format)
-    };
+    let options = WriteOptions::of(format).with_scheme(scheme);
     to_path(path, sentences, &options, true)
 }
 

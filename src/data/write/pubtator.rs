@@ -8,9 +8,8 @@ use std::io::Write;
 
 use super::annotated::not_writable;
 use super::documents::Document;
-use super::json_records as records;
 use super::summary::{Loss, Summary};
-use super::write_error;
+use super::{json_records as records, write_error};
 use crate::error::Result;
 
 /// Writes PubTator document by document.

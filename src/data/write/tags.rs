@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::annotated::Annotated;
 use super::summary::{Loss, Summary};
 use crate::data::TagScheme;
-use crate::data::bio::{self, EncodeError};
+use crate::data::tags::bio::{self, EncodeError};
 use crate::text::{Entity, Span};
 
 /// What one row of tags holds.

@@ -100,9 +100,8 @@ fn brackets(document: &Document<'_>) -> (String, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::words;
     use crate::data::write::{WriteOptions, predictions, write_with};
-    use crate::data::{Format, TagScheme};
+    use crate::data::{Format, TagScheme, words};
     use crate::text::Entity;
 
     fn mention(start: usize, end: usize, label: &str) -> Mention {

@@ -1,5 +1,6 @@
 //! Writing `text_jsonl`: texts with spans of characters.
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::annotated::{Annotated, rounded};
@@ -36,24 +37,44 @@ pub(super) fn record(item: &Annotated<'_>, summary: &mut Summary) -> Record {
     record
 }
 
-/// A document with predicted mentions: offsets in the whole text, scores and the mentions' texts.
-pub(super) fn predicted(document: &Document<'_>, summary: &mut Summary) -> Record {
-    let mut record = Record::new();
-    records::name(&mut record, document);
-    record.insert("text".into(), json!(document.text));
+/// A document with predicted mentions: offsets in the whole text, scores and the mentions' texts. Serialized as it is, because
+/// a long document has many mentions.
+#[derive(Serialize)]
+pub(super) struct PredictedDocument<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    doc: Option<&'a str>,
+    text: &'a str,
+    entities: Vec<PredictedMention<'a>>,
+}
+
+#[derive(Serialize)]
+struct PredictedMention<'a> {
+    start: usize,
+    end: usize,
+    label: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    score: Option<f64>,
+    text: &'a str,
+}
+
+/// The record of a document with predicted mentions.
+pub(super) fn predicted<'a>(
+    document: &'a Document<'_>,
+    summary: &mut Summary,
+) -> PredictedDocument<'a> {
     let entities = records::continuous(document, summary).into_iter();
-    let entities: Vec<Value> = entities
-        .map(|((start, end), entity)| {
-            let mut value = json!({"start": start, "end": end, "label": entity.label});
-            if let Some(score) = entity.score {
-                value["score"] = json!(rounded(score));
-            }
-            value["text"] = json!(entity.texts.concat());
-            value
-        })
-        .collect();
-    record.insert("entities".into(), entities.into());
-    record
+    let entities = entities.map(|((start, end), entity)| PredictedMention {
+        start,
+        end,
+        label: entity.label,
+        score: entity.score.map(rounded),
+        text: entity.texts.first().copied().unwrap_or_default(),
+    });
+    PredictedDocument {
+        doc: document.name,
+        text: &document.text,
+        entities: entities.collect(),
+    }
 }
 
 #[cfg(test)]

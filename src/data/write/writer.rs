@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use serde::Serialize;
 use serde_json::Value;
 
 use super::annotated::Annotated;
@@ -138,7 +139,7 @@ impl<W: Write> Writer<W> {
     pub fn unreadable(&mut self, number: usize, problem: &str) -> Result<bool> {
         let has_place = matches!(self.options.format, Format::TokensJsonl | Format::TextJsonl);
         if has_place {
-            self.json(serde_json::json!({"line": number, "error": problem}))?;
+            self.json(&serde_json::json!({"line": number, "error": problem}))?;
         }
         Ok(has_place)
     }
@@ -181,7 +182,7 @@ impl<W: Write> Writer<W> {
                 _ => tokens_jsonl::record(item, &self.options, summary)?,
             },
         };
-        self.json(record.into())
+        self.json(&record)
     }
 
     fn document(&mut self, items: &[Annotated<'_>]) -> Result<()> {
@@ -198,27 +199,28 @@ impl<W: Write> Writer<W> {
                 summary.lose(Loss::Score, document.entities.len());
                 return text::bracketed_document(&mut self.out, &document, summary);
             }
+            _ if self.options.format == Format::TextJsonl => {
+                let record = text_jsonl::predicted(&document, summary);
+                return self.json(&record);
+            }
             _ => match self.options.format {
                 Format::Doccano => doccano::record(&document, summary).into(),
                 Format::Prodigy => prodigy::record(&document, summary).into(),
                 Format::Spacy => spacy::record(&document, summary),
-                Format::LabelStudio => {
-                    label_studio::record(&document, &self.options.label_studio, summary).into()
-                }
-                _ => text_jsonl::predicted(&document, summary).into(),
+                _ => label_studio::record(&document, &self.options.label_studio, summary).into(),
             },
         };
-        self.json(record)
+        self.json(&record)
     }
 
-    fn json(&mut self, record: Value) -> Result<()> {
+    fn json(&mut self, record: &impl Serialize) -> Result<()> {
         let is_list = matches!(self.body, Body::Json { is_list: true });
         if is_list {
             let separator = if self.records > 0 { ",\n" } else { "\n" };
             write!(self.out, "{separator}").map_err(write_error)?;
         }
         self.records += 1;
-        serde_json::to_writer(&mut self.out, &record).map_err(|error| write_error(error.into()))?;
+        serde_json::to_writer(&mut self.out, record).map_err(|error| write_error(error.into()))?;
         if is_list {
             return Ok(());
         }

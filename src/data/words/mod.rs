@@ -1,0 +1,234 @@
+//! Splitting a text into words.
+//!
+//! A word is a run of letters, marks, digits and connectors (`\w+`), or one other visible character. Every Chinese
+//! character is a word, as character-based models require, and an emoji is one word together with its modifiers and
+//! joined parts. Offsets count characters.
+
+pub mod choice;
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde::{Deserialize, Serialize};
+use strum::VariantNames;
+
+use super::format::unknown_name;
+use crate::error::Error;
+use crate::text::{Sentence, Word};
+
+/// Word segmentation of a text: which scripts are split into single characters.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    strum::Display,
+    strum::EnumString,
+    strum::EnumIter,
+    strum::VariantNames,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(
+    serialize_all = "snake_case",
+    parse_err_ty = Error,
+    parse_err_fn = unknown_segmentation
+)]
+pub enum Segmentation {
+    /// None: a run of letters is one word in all scripts.
+    Words,
+    /// Han characters.
+    #[default]
+    Han,
+    /// All scripts written without spaces: Han, Hiragana, Katakana, Thai, Lao, Khmer, Myanmar.
+    Cjk,
+}
+
+impl Segmentation {
+    /// The pattern of a word.
+    fn pattern(self) -> &'static Regex {
+        static WORDS: LazyLock<Regex> = LazyLock::new(|| word_pattern(""));
+        static HAN: LazyLock<Regex> = LazyLock::new(|| word_pattern(r"\p{Han}"));
+        static CJK: LazyLock<Regex> = LazyLock::new(|| {
+            word_pattern(r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}")
+        });
+        match self {
+            Segmentation::Words => &WORDS,
+            Segmentation::Han => &HAN,
+            Segmentation::Cjk => &CJK,
+        }
+    }
+}
+
+fn unknown_segmentation(name: &str) -> Error {
+    unknown_name("segmentation", name, Segmentation::VARIANTS)
+}
+
+/// The pattern of a word. `single` is the class of characters that are words of their own.
+fn word_pattern(single: &str) -> Regex {
+    // A pictograph or a joined sequence of pictographs, a flag (two regional indicators), or a keycap.
+    let part = r"\p{Extended_Pictographic}[\x{FE0F}\p{Emoji_Modifier}\x{E0020}-\x{E007F}]*";
+    let emoji = format!(
+        r"{part}(?:\x{{200D}}{part})*|[\x{{1F1E6}}-\x{{1F1FF}}]{{2}}|[0-9#*]\x{{FE0F}}?\x{{20E3}}"
+    );
+    let run = if single.is_empty() {
+        r"\w+".to_string()
+    } else {
+        // Marks that follow a character belong to it and never start a word.
+        format!(r"[{single}&&\w]\p{{M}}*|[\w--[{single}]]+")
+    };
+    let pattern = format!(r"{emoji}|{run}|[^\w\s]\p{{M}}*");
+    Regex::new(&pattern).expect("the pattern is fixed and tested")
+}
+
+/// Splits a text into words, with each Han character as a word.
+pub fn split(text: &str) -> Vec<Word> {
+    split_with(text, Segmentation::default())
+}
+
+/// Splits a text into words with the given segmentation.
+pub fn split_with(text: &str, segmentation: Segmentation) -> Vec<Word> {
+    let (mut byte, mut characters) = (0, 0);
+    segmentation
+        .pattern()
+        .find_iter(text)
+        .map(|found| {
+            let start = characters + text[byte..found.start()].chars().count();
+            let end = start + found.as_str().chars().count();
+            (byte, characters) = (found.end(), end);
+            Word {
+                text: found.as_str().to_string(),
+                start,
+                end,
+            }
+        })
+        .collect()
+}
+
+/// A sentence without annotations from a text.
+pub fn sentence(text: &str, segmentation: Segmentation) -> Sentence {
+    Sentence {
+        text: text.to_string(),
+        words: split_with(text, segmentation),
+        ..Sentence::default()
+    }
+}
+
+/// A sentence from a text and its words. `None` unless the text is the words in this order with only white space between
+/// them.
+pub(crate) fn align(text: &str, words: &[&str]) -> Option<Sentence> {
+    let (mut rest, mut characters) = (text, 0);
+    let mut aligned = Vec::with_capacity(words.len());
+    for word in words {
+        // One character at a time, because a word may itself be white space that is not ASCII.
+        while !rest.starts_with(word) {
+            let space = rest.chars().next().filter(|next| next.is_whitespace())?;
+            rest = &rest[space.len_utf8()..];
+            characters += 1;
+        }
+        rest = &rest[word.len()..];
+        let end = characters + word.chars().count();
+        aligned.push(Word {
+            text: (*word).to_string(),
+            start: characters,
+            end,
+        });
+        characters = end;
+    }
+    rest.trim().is_empty().then(|| Sentence {
+        text: text.to_string(),
+        words: aligned,
+        ..Sentence::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::slice;
+    use proptest::prelude::*;
+    use strum::IntoEnumIterator;
+
+    fn texts(text: &str, segmentation: Segmentation) -> Vec<String> {
+        let words = split_with(text, segmentation);
+        words.into_iter().map(|word| word.text).collect()
+    }
+
+    #[test]
+    fn words_are_separated_from_punctuation() {
+        assert_eq!(
+            texts("NF-kappa B (p65), 1,458 nt.", Segmentation::Han),
+            [
+                "NF", "-", "kappa", "B", "(", "p65", ")", ",", "1", ",", "458", "nt", "."
+            ]
+        );
+        assert!(split("").is_empty() && split(" \t\u{3000}\u{a0}").is_empty());
+    }
+
+    #[test]
+    fn segmentation_decides_which_scripts_are_split() {
+        let text = "我在Tokyoのカフェ";
+        assert_eq!(texts(text, Segmentation::Words), [text]);
+        assert_eq!(
+            texts(text, Segmentation::Han),
+            ["我", "在", "Tokyoのカフェ"]
+        );
+        assert_eq!(
+            texts(text, Segmentation::Cjk),
+            ["我", "在", "Tokyo", "の", "カ", "フ", "ェ"]
+        );
+        assert_eq!(texts("ภาษา", Segmentation::Cjk).len(), 4);
+        assert_eq!(texts("กำที่", Segmentation::Words), ["กำที่"]);
+    }
+
+    #[test]
+    fn an_emoji_is_one_word() {
+        let text = "👩‍🔬👍🏽🇩🇪1️⃣❤️‍🔥🏴󠁧󠁢󠁥󠁮󠁧󠁿!";
+        assert_eq!(
+            texts(text, Segmentation::Han),
+            ["👩‍🔬", "👍🏽", "🇩🇪", "1️⃣", "❤️‍🔥", "🏴󠁧󠁢󠁥󠁮󠁧󠁿", "!"]
+        );
+    }
+
+    #[test]
+    fn combining_marks_belong_to_their_letter() {
+        assert_eq!(
+            texts("Zoe\u{308} שָׁלוֹם", Segmentation::Han),
+            ["Zoe\u{308}", "שָׁלוֹם"]
+        );
+    }
+
+    #[test]
+    fn words_align_to_their_text() {
+        let sentence = align(" Das ist\u{3000}gut.", &["Das", "ist", "gut", "."]).unwrap();
+        assert_eq!(sentence.words[2].start, 9);
+        assert!(align("Das ist", &["Das"]).is_none());
+        assert!(align("du pain", &["de", "le", "pain"]).is_none());
+        assert!(align("x", &["", "x"]).is_some());
+    }
+
+    #[test]
+    fn a_long_text_takes_linear_time() {
+        let text = "naïve 北京 ".repeat(200_000);
+        assert_eq!(split(&text).len(), 600_000);
+    }
+
+    proptest! {
+        #[test]
+        fn words_are_slices_in_order(text in any::<String>(), which in 0..3usize) {
+            let words = split_with(&text, Segmentation::iter().nth(which).unwrap());
+            let mut end = 0;
+            for word in &words {
+                prop_assert_eq!(slice(&text, word.start, word.end), &word.text);
+                prop_assert!(word.start >= end && word.start < word.end);
+                end = word.end;
+            }
+            let visible: String = text.split_whitespace().collect();
+            let kept: String = words.iter().map(|word| word.text.as_str()).collect();
+            prop_assert_eq!(kept, visible);
+        }
+    }
+}
