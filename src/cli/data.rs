@@ -221,18 +221,14 @@ impl Check {
                 Err(problem) => tracing::warn!("what each head can reach is not known: {problem}"),
             }
         }
-        let fixed = match &self.fix {
-            Some(out) => Some(check::fix::fix(
-                &files,
-                &options,
-                &check::fix::FixOptions {
-                    out: out.clone(),
-                    leaks: self.fix_leaks,
-                    force: self.force,
-                },
-            )),
-            None => None,
-        };
+        let fixed = self.fix.as_ref().map(|out| {
+            let fix = check::fix::FixOptions {
+                out: out.clone(),
+                leaks: self.fix_leaks,
+                force: self.force,
+            };
+            check::fix::fix(&files, &options, &fix)
+        });
         if self.json {
             let mut all = serde_json::to_value(&report)?;
             if let Some(Ok(fixed)) = &fixed {
