@@ -12,7 +12,6 @@ time of an empty text taken off: about 1 is linear. Needs a release build and Li
 import argparse
 import itertools
 import json
-import os
 import subprocess
 import sys
 import time
@@ -83,6 +82,15 @@ def text(kind, size):
     return " ".join(parts)
 
 
+# Runs a command and prints its peak memory. A process counts the memory of the one it was started from, and this one is small.
+PEAK = """
+import resource, subprocess, sys
+code = subprocess.call(sys.argv[1:])
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
+sys.exit(code)
+"""
+
+
 def measure(args, folder, content):
     """Seconds, peak memory in MB and number of entities of a prediction."""
     file = args.work / "input.txt"
@@ -91,17 +99,17 @@ def measure(args, folder, content):
     command = [args.nerzoo, "predict", "--model", folder, file, "--device", args.device, *args.more]
     with open(output, "wb") as out:
         start = time.monotonic()
-        process = subprocess.Popen(list(map(str, command)), stdout=out, stderr=subprocess.PIPE, cwd=ROOT)
-        stderr = process.stderr.read()
-        _, status, usage = os.wait4(process.pid, 0)
+        wrapped = [sys.executable, "-c", PEAK, *map(str, command)]
+        done = subprocess.run(wrapped, stdout=out, stderr=subprocess.PIPE, cwd=ROOT, text=True)
         seconds = time.monotonic() - start
-    if status:
-        sys.exit(f"{' '.join(map(str, command))}\n{stderr.decode()}")
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, command))}\n{done.stderr}")
+    peak = int(done.stderr.splitlines()[-1])
     unit = 1 if sys.platform == "darwin" else 1024
     record = json.loads(output.read_text(encoding="utf-8").splitlines()[0])
     if record["text"] != content:
         sys.exit(f"{folder.name}: the text came back changed")
-    return seconds, usage.ru_maxrss * unit / 1e6, len(record["entities"])
+    return seconds, peak * unit / 1e6, len(record["entities"])
 
 
 def main():
