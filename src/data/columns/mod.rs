@@ -1,10 +1,15 @@
 //! Column files: one word per line, its tags in columns, blank lines between sentences.
 //!
 //! Covers CoNLL-2003 and similar formats, GermEval (several tag columns are layers), Universal NER (`# text` gives the
-//! text), WNUT (words that start with `#`) and WeiboNER (a number after every character).
+//! text), WNUT (words that start with `#`), WeiboNER (a number after every character), CoNLL-2012 (entities as brackets),
+//! Few-NERD (types without marks), WikiANN (the language before every word), the MIT corpora (the tag before the word), and
+//! files with a sentence per line and the tag after each word.
 
+mod conll_2012;
 pub(super) mod header;
+mod inline;
 pub(super) mod layout;
+mod unmarked;
 
 use std::collections::HashSet;
 
@@ -28,8 +33,17 @@ pub(super) fn read(source: &Source, options: &ReadOptions, corpus: &mut Collecto
             "column {column} (counted from 0) also looks like tags but is ignored; if it is a layer of entities, add it to tag_columns"
         ));
     }
-    if let Some(note) = &layout.cells.note {
-        corpus.warn(0, note.clone());
+    if let Some(column) = layout.predicted {
+        corpus.warn(0, format!(
+            "column {column} (counted from 0) repeats most tags of the one before, like predictions beside gold tags; it is ignored. If it \
+             is a layer of entities, name both with --tag-column (`tag_columns` in a recipe)"
+        ));
+    }
+    if let Some(prefix) = &layout.prefix {
+        corpus.warn(0, format!("every word begins with `{prefix}`, which is removed"));
+    }
+    if let Some(note) = layout.style.note() {
+        corpus.warn(0, note);
     }
     let mut reader = Reader {
         layout: &layout,
@@ -69,6 +83,12 @@ struct Reader<'a, 'b> {
 impl<'a> Reader<'a, '_> {
     fn line(&mut self, number: usize, line: &'a str) {
         if line.trim().is_empty() {
+            return self.end_sentence();
+        }
+        if let Some(inline) = self.layout.inline {
+            for row in inline.rows(line) {
+                self.row(number, row);
+            }
             return self.end_sentence();
         }
         let row = self.layout.fields(line);
@@ -124,7 +144,7 @@ impl<'a> Reader<'a, '_> {
             self.invalid = true;
         } else if layout.id.is_some_and(|column| is_range(row[column])) {
             // A multiword token of CoNLL-U; its words follow in their own rows.
-        } else if row[layout.word].is_empty() {
+        } else if self.token(&row).is_empty() {
             self.corpus.error(
                 number,
                 "the word is empty; delete the row, or put a word in it",
@@ -160,7 +180,10 @@ impl<'a> Reader<'a, '_> {
     }
 
     fn token<'r>(&self, row: &[&'r str]) -> &'r str {
-        let word = row[self.layout.word];
+        let mut word = row[self.layout.word];
+        if let Some(prefix) = &self.layout.prefix {
+            word = word.strip_prefix(prefix.as_str()).unwrap_or(word);
+        }
         match split_position(word) {
             Some((character, _)) if self.layout.strip_digit => character,
             _ => word,
@@ -173,7 +196,7 @@ impl<'a> Reader<'a, '_> {
         let mut seen: HashSet<Entity> = HashSet::new();
         for column in &self.layout.tags {
             let cells: Vec<&str> = rows.iter().map(|(_, row)| row[*column]).collect();
-            let (entities, problems) = self.layout.cells.decode(&cells, self.layout.scheme);
+            let (entities, problems) = self.layout.decode(&cells);
             let line = |word: usize| rows[word].0;
             valid &= tags::report(problems, line, self.corpus);
             tags::add_layer(sentence, entities, &mut seen, line, self.corpus);
