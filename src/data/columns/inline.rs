@@ -48,7 +48,12 @@ pub(super) fn detect(source: &Source) -> Option<(Inline, Sample<'_>)> {
         }
         let inline = Inline { separator, width };
         let sample: Sample = lines().map(|line| inline.rows(line).collect()).collect();
-        let tags = || sample.iter().flatten().filter_map(|row| row.last().copied());
+        let tags = || {
+            sample
+                .iter()
+                .flatten()
+                .filter_map(|row| row.last().copied())
+        };
         let outside = tags().filter(|tag| *tag == "O").count();
         let is_tagged = match TagStyle::detect(tags(), None) {
             Ok(TagStyle::Marked(_)) => tags().count() > outside,

@@ -135,7 +135,8 @@ impl ColumnLayout {
             (free && width >= 3 && has_word_numbers(sample)).then_some(0)
         });
         let given_word = options.word_column.or(header.word);
-        let mut word = given_word.unwrap_or(usize::from(id == Some(0)));
+        let is_numbered = id == Some(0) || has_paired_numbers(sample);
+        let mut word = given_word.unwrap_or(usize::from(is_numbered));
         let tag_like: Vec<usize> = (0..width)
             .filter(|column| *column != word && mostly_tags(&rows, *column))
             .collect();
@@ -276,13 +277,17 @@ fn sample(source: &Source, tabs: bool) -> Sample<'_> {
     sentences
 }
 
-/// True for `# text = ...`, GermEval's `#<tab>source` and CoNLL-2012's `#begin document`; false for a hashtag.
+/// True for `# text = ...`, GermEval's `#<tab>source`, CoNLL-2012's `#begin document` and WebAnno's `#id=1`; false for a
+/// hashtag.
 pub(super) fn is_comment(line: &str) -> bool {
     line.strip_prefix('#').is_some_and(|rest| {
         rest.is_empty()
             || rest.starts_with([' ', '\t', '#'])
             || rest.starts_with("begin document")
             || rest.starts_with("end document")
+            || ["id=", "text=", "Text="]
+                .iter()
+                .any(|key| rest.starts_with(key))
     })
 }
 
@@ -313,6 +318,18 @@ fn has_word_numbers(sample: &Sample) -> bool {
         }
     }
     beyond_one && consecutive * 10 >= rows * 9
+}
+
+/// True when the first column has the numbers of sentence and word in every row, as in WebAnno's TSV 2: `1-1`, `1-2`.
+fn has_paired_numbers(sample: &Sample) -> bool {
+    sample.iter().all(|sentence| {
+        (1..).zip(sentence).all(|(number, row)| {
+            let pair = row[0].split_once('-');
+            row.len() >= 3
+                && is_range(row[0])
+                && pair.is_some_and(|(_, word)| word.parse() == Ok(number))
+        })
+    })
 }
 
 /// True for the word numbers of CoNLL-U's multiword tokens (`3-4`) and empty nodes (`3.1`).
@@ -384,19 +401,29 @@ fn labels<'a>(rows: &[&[&'a str]], column: usize) -> BTreeSet<&'a str> {
         .collect()
 }
 
-/// The last of the columns that look like tags, and the ones left of it that are further layers: all of them when the
-/// words are numbered (GermEval), else those that share an entity type with it, because chunk columns look like tags too.
+/// The last of the columns that look like tags and have entities, and the ones left of it that are further layers: all of
+/// them when the words are numbered (GermEval) or when columns without entities follow, which leave room for deeper layers;
+/// else those that share an entity type with it, because chunk columns look like tags too.
 fn choose_tag_columns(rows: &[&[&str]], tag_like: &[usize], numbered: bool) -> Vec<usize> {
-    let Some(last) = tag_like.last() else {
+    let has_entities = |column: &usize| rows.iter().any(|row| row[*column] != "O");
+    let count = tag_like.iter().rposition(has_entities).map(|last| last + 1);
+    let padded = count.is_some_and(|count| count < tag_like.len());
+    let used = &tag_like[..count.unwrap_or(tag_like.len())];
+    let Some(last) = used.last() else {
         return Vec::new();
     };
     let known = labels(rows, *last);
-    let mut tags: Vec<usize> = tag_like
+    let are_chunks = |column: &usize| labels(rows, *column).iter().all(|l| CHUNKS.contains(l));
+    let mut tags: Vec<usize> = used
         .iter()
         .rev()
         .skip(1)
         .copied()
-        .take_while(|column| numbered || !labels(rows, *column).is_disjoint(&known))
+        .take_while(|column| {
+            numbered
+                || (padded && !are_chunks(column))
+                || !labels(rows, *column).is_disjoint(&known)
+        })
         .collect();
     tags.reverse();
     tags.push(*last);

@@ -307,3 +307,53 @@ fn words_of_the_file_are_kept_and_aligned() {
         ("Maria visited Orvane.", Some("d1"))
     );
 }
+
+/// `DataFrame.to_json(orient="split")` of pandas, `Document.to_dict` of Stanza 1.9 with a multiword token, and lists of words
+/// and of tags.
+#[test]
+fn records_without_keys_are_read() {
+    for (content, expected) in [
+        (
+            r#"{"columns":["tokens","ner_tags"],"index":[0],"data":[[["Ada","sang"],["B-PER","O"]]]}"#,
+            "Ada PER",
+        ),
+        (
+            r#"{"columns":["text","label"],"data":[["Ada sang",[[0,3,"PER"]]],["x",[]]]}"#,
+            "Ada PER",
+        ),
+        (
+            r#"[[{"id":1,"text":"Ada","ner":"S-PER"},{"id":[2,3],"text":"im","ner":"O"},{"id":2,"text":"in"},{"id":3,"text":"dem"},
+                {"id":4,"text":"Harz","ner":"S-LOC"}]]"#,
+            "Ada PER|Harz LOC",
+        ),
+        (
+            r#"[[["Ada","sang"],["B-PER","O"]],[["x"],["O"]]]"#,
+            "Ada PER",
+        ),
+        (
+            r#"[{"sentence":"Ada sang","golden-entity-mentions":[{"text":"Ada","entity-type":"PER","start":0,"end":1}],
+                "golden-event-mentions":[],"words":["Ada","sang"]}]"#,
+            "Ada PER",
+        ),
+    ] {
+        let (sentences, problems) = read_text(content);
+        let entities: Vec<String> = found(&sentences)
+            .into_iter()
+            .map(|(text, label)| format!("{text} {label}"))
+            .collect();
+        assert_eq!(entities.join("|"), expected, "{content}: {problems:?}");
+        assert!(
+            problems.iter().all(|p| p.severity == Severity::Warning),
+            "{problems:?}"
+        );
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.jsonl");
+    std::fs::write(
+        &path,
+        r#"{"sentence_id": 0, "words": "Ada", "labels": "B-PER"}"#,
+    )
+    .unwrap();
+    let error = detect_format(&path).unwrap_err().to_string();
+    assert!(error.contains("each record is one word"), "{error}");
+}

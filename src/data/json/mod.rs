@@ -118,6 +118,13 @@ pub(super) fn first_record(source: &Source) -> Option<(Value, Layout)> {
     })
 }
 
+/// True when a whole file is one valid JSON value.
+pub(super) fn is_json(source: &Source) -> bool {
+    source
+        .text()
+        .is_ok_and(|text| parse_all(text.trim()).is_ok())
+}
+
 /// What keeps the start of a file from being JSON records, with its line and column; `None` for an empty list.
 pub(super) fn first_fault(source: &Source) -> Option<String> {
     let text = source.lossy();

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::holder::{Holder, transpose, unwrap_record};
+use super::holder::{Holder, name_columns, transpose, unwrap_record};
 use super::parse::{Cursor, length_of_one, parse_all, parse_one};
 use super::{Faults, Layout, Place};
 use crate::data::Severity;
@@ -146,6 +146,11 @@ impl<F: FnMut(&Place, Value) -> bool> Walk<F> {
                 }
                 Err(message) => self.faults.error(at, message),
             },
+            Holder::Split => {
+                for (number, row) in name_columns(&value).into_iter().enumerate() {
+                    self.call(at, format!("row {}: ", number + 1), row);
+                }
+            }
             Holder::Lists(keys) => {
                 if keys.len() > 1 {
                     let message = format!(

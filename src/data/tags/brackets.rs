@@ -122,7 +122,9 @@ mod tests {
 
     #[test]
     fn other_texts_are_not_brackets() {
-        for cell in ["", "-", "(12)", "(12", "(", ")", "()", "(A", "a*", "*a", "**", "(A b"] {
+        for cell in [
+            "", "-", "(12)", "(12", "(", ")", "()", "(A", "a*", "*a", "**", "(A b",
+        ] {
             assert!(!is_cell(cell), "{cell}");
         }
         assert!(is_cell("*") && is_cell("(WORK_OF_ART*") && is_cell("*))"));
