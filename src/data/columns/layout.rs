@@ -52,7 +52,7 @@ pub(in crate::data) enum LayoutError {
     /// No column has tags.
     #[error(
         "no column looks like tags (`O`, `B-PER`, `I-PER`, ...); the first row is `{first_row}`. Name the column with \
-         tag_columns, counted from 0, or another format with --format"
+         --tag-column (`tag_columns` in a recipe), counted from 0, or another format with --format"
     )]
     NoTags { first_row: String },
     /// An option names a column that does not exist.
@@ -66,7 +66,7 @@ pub(in crate::data) enum LayoutError {
     },
     /// The words' column is also a column of tags.
     #[error(
-        "column {0} cannot be both word and tag; set word_column and tag_columns, counted from 0"
+        "column {0} cannot be both word and tag; set --word-column and --tag-column, counted from 0"
     )]
     WordIsTag(usize),
     /// The tags are numbers without names, or with too few.

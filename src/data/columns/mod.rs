@@ -30,7 +30,8 @@ pub(super) fn read(source: &Source, options: &ReadOptions, corpus: &mut Collecto
     };
     for column in &layout.ignored {
         corpus.warn(0, format!(
-            "column {column} (counted from 0) also looks like tags but is ignored; if it is a layer of entities, add it to tag_columns"
+            "column {column} (counted from 0) also looks like tags but is ignored; if it is a layer of entities, name \
+             all layers with --tag-column (`tag_columns` in a recipe)"
         ));
     }
     if let Some(column) = layout.predicted {

@@ -7,7 +7,7 @@
 
 mod cells;
 mod columns;
-mod names;
+pub(super) mod names;
 mod python_literal;
 mod rows;
 mod table;

@@ -357,3 +357,30 @@ fn records_without_keys_are_read() {
     let error = detect_format(&path).unwrap_err().to_string();
     assert!(error.contains("each record is one word"), "{error}");
 }
+
+/// Tables of words as pandas writes them, with the number of the sentence in every row or only in the first of a sentence.
+#[test]
+fn words_in_records_of_their_own_are_grouped() {
+    let lines = [
+        r#"{"sentence_id":0,"words":"Ada","labels":"B-PER"}"#,
+        r#"{"sentence_id":0,"words":"King","labels":"I-PER"}"#,
+        r#"{"sentence_id":1,"words":"Rio","labels":"B-LOC"}"#,
+    ];
+    let columns = r#"{"Sentence #":{"0":"Sentence: 1","1":null,"2":"Sentence: 2"},"Word":{"0":"Ada","1":"King","2":"Rio"},
+        "Tag":{"0":"B-PER","1":"I-PER","2":"B-LOC"}}"#;
+    for content in [
+        lines.join("\n"),
+        format!("[{}]", lines.join(",")),
+        columns.to_string(),
+    ] {
+        let (sentences, problems) = read_text(&content);
+        assert_eq!(problems, [], "{content}");
+        let people = [("Ada King", "PER"), ("Rio", "LOC")];
+        let expected = people.map(|(text, label)| (text.to_string(), label.to_string()));
+        assert_eq!(
+            (sentences.len(), found(&sentences)),
+            (2, expected.to_vec()),
+            "{content}"
+        );
+    }
+}

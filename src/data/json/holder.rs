@@ -106,13 +106,16 @@ pub(super) fn is_tuple(value: &Value) -> bool {
 
 /// True when the words or texts of an object are those of many records.
 fn holds_columns(object: &Map<String, Value>) -> bool {
-    let words = ["tokens", "words", "tokenized_text"]
+    let words = ["tokens", "words", "tokenized_text", "word", "token", "Word"]
         .iter()
         .find_map(|key| object.get(*key));
     if let Some(words) = words {
         return match words {
             Value::Array(list) => list.first().is_some_and(Value::is_array),
-            Value::Object(rows) => rows.values().next().is_some_and(Value::is_array),
+            Value::Object(rows) => {
+                let first = rows.values().next();
+                first.is_some_and(|first| first.is_array() || first.is_string())
+            }
             _ => false,
         };
     }
