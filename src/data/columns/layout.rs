@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::header::ColumnHeader;
 use super::inline::{self, Inline};
-use super::{conll_2012, unmarked};
+use super::{conll_2012, names, unmarked};
 use crate::data::ReadOptions;
 use crate::data::source::Source;
 use crate::data::tags::bio::{self, TagProblem};
@@ -42,6 +42,8 @@ pub(in crate::data) struct ColumnLayout {
     pub predicted: Option<usize>,
     /// True when rows may have more columns than `width`, which are not used (CoNLL-2012).
     pub open_ended: bool,
+    /// The first row if it names the columns, with tabs between the names.
+    pub names: Option<String>,
     /// How the words of a line are separated from their tags, in files with one sentence per line.
     pub inline: Option<Inline>,
 }
@@ -77,6 +79,9 @@ pub(in crate::data) enum LayoutError {
 /// Sentences of rows of fields, as sample to detect the layout from.
 pub(super) type Sample<'a> = Vec<Vec<Vec<&'a str>>>;
 
+/// How the line before a document starts: `-DOCSTART-` in CoNLL-2003, `-DOCSTART FILE` in KPWr.
+pub(super) const DOCUMENT_START: &str = "-DOCSTART";
+
 /// The labels of phrase chunks, which CoNLL files have in addition to entities.
 const CHUNKS: [&str; 17] = [
     "NP", "VP", "PP", "ADVP", "ADJP", "SBAR", "PRT", "INTJ", "CONJP", "LST", "UCP", "NC", "VC",
@@ -96,6 +101,15 @@ impl ColumnLayout {
             return Self::of_sample(&sample, tabs, conll_2012::header(), true, options);
         }
         let header = ColumnHeader::find(source).unwrap_or_default();
+        let names = sample.first().and_then(|rows| rows.first());
+        if let Some(names) = names.filter(|row| names::are_names(row)).cloned() {
+            sample[0].remove(0);
+            sample.retain(|rows| !rows.is_empty());
+            let header = names::header(&names);
+            let layout = Self::of_sample(&sample, tabs, header, false, options)?;
+            let names = Some(names.join("\t"));
+            return Ok(layout.map(|layout| Self { names, ..layout }));
+        }
         let layout = Self::of_sample(&sample, tabs, header, false, options);
         let Err(LayoutError::NoTags { .. }) = layout else {
             return layout;
@@ -195,6 +209,7 @@ impl ColumnLayout {
             ignored,
             predicted,
             open_ended,
+            names: None,
             inline: None,
         }))
     }
@@ -239,7 +254,7 @@ fn plain_lines(source: &Source) -> impl Iterator<Item = &str> {
     source
         .lines()
         .filter_map(|line| line.text.ok())
-        .filter(|text| !text.starts_with('#') && !text.starts_with("-DOCSTART-"))
+        .filter(|text| !text.starts_with('#') && !text.starts_with(DOCUMENT_START))
 }
 
 fn separated_by_tabs(source: &Source) -> bool {

@@ -9,6 +9,7 @@ mod conll_2012;
 pub(super) mod header;
 mod inline;
 pub(super) mod layout;
+mod names;
 mod unmarked;
 
 use std::collections::HashSet;
@@ -16,7 +17,7 @@ use std::collections::HashSet;
 use super::source::{Collector, Source};
 use super::{ReadOptions, tags, words};
 use crate::text::{Entity, Sentence};
-use layout::{ColumnLayout, is_comment, is_range, split_position};
+use layout::{ColumnLayout, DOCUMENT_START, is_comment, is_range, split_position};
 
 /// Reads a column file.
 ///
@@ -57,6 +58,7 @@ pub(super) fn read(source: &Source, options: &ReadOptions, corpus: &mut Collecto
         text: None,
         rows: Vec::new(),
         invalid: false,
+        names: layout.names.clone(),
     };
     for line in source.lines() {
         match line.text {
@@ -82,6 +84,8 @@ struct Reader<'a, 'b> {
     rows: Vec<(usize, Vec<&'a str>)>,
     /// A row of the current sentence is invalid.
     invalid: bool,
+    /// The row that names the columns, until it has been read.
+    names: Option<String>,
 }
 
 impl<'a> Reader<'a, '_> {
@@ -96,8 +100,16 @@ impl<'a> Reader<'a, '_> {
             return self.end_sentence();
         }
         let row = self.layout.fields(line);
-        if row[0].starts_with("-DOCSTART-") {
+        if row[0].starts_with(DOCUMENT_START) {
             return self.begin_document(None);
+        }
+        if self
+            .names
+            .as_ref()
+            .is_some_and(|names| *names == row.join("\t"))
+        {
+            self.names = None;
+            return;
         }
         if is_comment(line) && !self.layout.fits(&row) {
             return self.comment(line);
@@ -474,6 +486,24 @@ mod tests {
         assert_eq!(problems, []);
         assert_eq!(found(&sentences[0]), [("Ada", "PER")]);
         assert_eq!(sentences[1].text, "Rio");
+        // HIPE 2022 and KPWr.
+        let text = "TOKEN\tNE-COARSE-LIT\tNE-COARSE-METO\tNE-FINE-LIT\tNE-NESTED\tNEL-LIT\tMISC\n# language = fr\n\
+                    Marie\tB-pers\tO\tB-pers.ind\tO\tQ1\t_\nCurie\tI-pers\tO\tI-pers.ind\tO\tQ1\t_\nsang\tO\tO\tO\tO\t_\t_\n";
+        let (sentences, problems) = scan_content("a.tsv", text, &ReadOptions::default());
+        assert_eq!(
+            (sentences[0].len(), found(&sentences[0])),
+            (3, vec![("Marie Curie", "pers")])
+        );
+        assert!(
+            problems.iter().any(|p| p.message.contains("column 3")),
+            "{problems:?}"
+        );
+        let text = "-DOCSTART CONFIG FEATURES orth ctag\n-DOCSTART FILE x\nAda\tsubst\tB-nam\nsang\tverb\tO\n";
+        let (sentences, problems) = columns(text);
+        assert_eq!(
+            (problems.len(), found(&sentences[0])),
+            (0, vec![("Ada", "nam")])
+        );
         // CoreNLP's CoNLL output: types without marks; the first row is not a header.
         let text = "1\tAda\tAda\tNNP\tPERSON\t2\tnsubj\n2\tsings\tsing\tVBZ\tO\t0\tROOT\n3\t.\t.\t.\tO\t2\tpunct\n";
         let (sentences, _) = scan_content("a.conll", text, &ReadOptions::default());

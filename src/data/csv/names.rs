@@ -49,6 +49,8 @@ pub(in crate::data) const TAGS: &[&str] = &[
     "spans",
     "annotations",
     "annotation",
+    "slotlabels",
+    "slots",
 ];
 pub(in crate::data) const SENTENCE: &[&str] = &[
     "sentence#",

@@ -349,11 +349,7 @@ fn records_without_keys_are_read() {
     }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.jsonl");
-    std::fs::write(
-        &path,
-        r#"{"sentence_id": 0, "words": "Ada", "labels": "B-PER"}"#,
-    )
-    .unwrap();
+    std::fs::write(&path, r#"{"words": "Ada", "labels": "B-PER"}"#).unwrap();
     let error = detect_format(&path).unwrap_err().to_string();
     assert!(error.contains("each record is one word"), "{error}");
 }
