@@ -47,15 +47,22 @@ pub(super) fn text(source: &Source) -> Option<String> {
             "the lines have markup such as `{tag}`, and entities in markup are not read; {MARKUP_REMEDY}"
         ));
     }
-    let is_tuples = start.starts_with("[(") || start.starts_with("(\"") || start.starts_with("('");
+    // Data begin and end with brackets, after the imports and the name of a script.
+    let is_closed = start
+        .trim_end()
+        .trim_end_matches(',')
+        .ends_with([']', ')', '}']);
+    let is_tuples = ["[(", "(\"", "('"]
+        .iter()
+        .any(|mark| start.starts_with(mark));
     let is_dictionaries = start.starts_with("[{'") || start.starts_with("{'");
     let is_assignment = start.lines().take(20).any(|line| {
         let (name, value) = line.split_once('=').unwrap_or_default();
         !name.is_empty()
-            && (name.trim().bytes()).all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-            && value.trim_start().starts_with(['[', '{', '('])
+            && (name.trim_end().bytes()).all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+            && value.trim_start().starts_with(['[', '('])
     });
-    if is_tuples || is_dictionaries || is_assignment {
+    if is_closed && (is_tuples || is_dictionaries || is_assignment) {
         return Some(
             "Python data are not read; write them as JSON with `json.dump(data, file)`".into(),
         );
@@ -169,11 +176,19 @@ mod tests {
         for content in [
             "Use <b>this</b>.\nThen that.\nAnd so on.\n",
             "(see above)\n",
+            "@book{a,\n  author = [Ada],\ntitle = {B}}\n",
+            "('Tis true)\nno brackets at the end\n",
             "[1] Ada\n",
             "a < b\n",
             "5 </ 6\n",
         ] {
             let path = folder.path().join("a.txt");
+            std::fs::write(&path, format!("text\n{content}")).unwrap();
+            assert_eq!(
+                detect_format(&path).unwrap(),
+                Format::PlainText,
+                "{content}"
+            );
             std::fs::write(&path, format!("{content}text\n")).unwrap();
             assert_eq!(
                 detect_format(&path).unwrap(),

@@ -18,6 +18,11 @@ pub(super) fn find(
     let width = rows.first()?.len();
     let is_tags = |column: &usize| {
         let cells = rows.iter().map(|row| row[*column]);
+        // In a text, this saves the closer look.
+        let has_outside = || cells.clone().any(|cell| matches!(cell, "O" | "o" | "*"));
+        if options.labels.is_none() && !has_outside() {
+            return false;
+        }
         match TagStyle::detect(cells.clone(), options.labels.as_deref()) {
             Ok(TagStyle::Variant | TagStyle::Suffixed | TagStyle::Bare) => {
                 cells.clone().any(|cell| matches!(cell, "O" | "o"))
