@@ -44,6 +44,13 @@ pub fn write_atomic_with<T>(
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
+    if !folder.is_dir() {
+        let problem = format!("the folder {} does not exist; create it", folder.display());
+        return Err(fail(std::io::Error::new(
+            std::io::ErrorKind::NotFound,
+            problem,
+        )));
+    }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let temporary = create_temporary(folder, &format!(".{name}.")).map_err(fail)?;
     let mut writer = BufWriter::new(temporary.as_file());

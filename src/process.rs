@@ -82,6 +82,21 @@ pub fn end_on_closed_pipe() {
     }
 }
 
+/// Lets an error of standard output, such as a full disk, end the program with a message instead of by a panic in `println!`.
+pub fn report_failed_output() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let message = panic.payload().downcast_ref::<String>();
+        match message.and_then(|message| message.strip_prefix("failed printing to stdout: ")) {
+            Some(problem) => {
+                eprintln!("error: cannot write to standard output: {problem}");
+                std::process::exit(1)
+            }
+            None => usual(panic),
+        }
+    }));
+}
+
 /// The terminal's settings at the start of the program.
 #[cfg(unix)]
 static TERMINAL: std::sync::OnceLock<libc::termios> = std::sync::OnceLock::new();

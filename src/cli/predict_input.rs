@@ -182,9 +182,12 @@ impl<R: BufRead> Lines<R> {
     }
 
     fn text(&self, bytes: Vec<u8>) -> Result<String, String> {
+        if self.line == 1 && (bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff")) {
+            return Err("UTF-16; convert the file with `iconv -f utf-16 -t utf-8`".into());
+        }
         let mut text = String::from_utf8(bytes).map_err(|problem| {
             format!(
-                "not UTF-8 after byte {}",
+                "not UTF-8 after byte {}; convert the file, for example with `iconv -f windows-1252 -t utf-8`",
                 problem.utf8_error().valid_up_to()
             )
         })?;
@@ -264,7 +267,10 @@ mod tests {
             ]
         );
         let bad = lines(b"a\nb\xff\nc", 10);
-        assert_eq!(bad[1].1.as_ref().unwrap_err(), "not UTF-8 after byte 1");
+        let problem = bad[1].1.as_ref().unwrap_err();
+        assert!(problem.starts_with("not UTF-8 after byte 1; "), "{problem}");
+        let wide = lines(b"\xff\xfea\0\n\0", 10);
+        assert!(wide[0].1.as_ref().unwrap_err().contains("utf-16"));
         assert_eq!(bad.len(), 3);
         assert!(lines(b"", 10).is_empty());
     }

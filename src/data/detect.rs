@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use strum::VariantNames;
 
 use super::columns::layout::ColumnLayout;
 use super::source::{Source, display_name, file_extension, is_stream, uncompressed_name};
-use super::{Format, ReadOptions, conllu, csv, json, pubtator, webanno};
+use super::tags::multi;
+use super::{Format, ReadOptions, conllu, csv, json, pubtator, unread, webanno};
 use crate::error::{Error, Location, Result};
 
 /// Detects the format of a file from its name, its content and, for BRAT, the other files of its folder.
@@ -15,13 +16,13 @@ use crate::error::{Error, Location, Result};
 /// This reads the whole file. Standard input and pipes can be read only once, so use [`scan`](super::scan) for them, which
 /// detects the format too.
 pub fn detect_format(path: &Path) -> Result<Format> {
-    open(path, None).map(|(format, _)| format)
+    open(path, &ReadOptions::default()).map(|(format, _)| format)
 }
 
-/// Opens a file in the given format or, without one, detects the format from what was read. There is no source for BRAT,
-/// whose reader opens a pair of files or a folder.
-pub(super) fn open(path: &Path, format: Option<Format>) -> Result<(Format, Option<Source>)> {
-    let is_brat = match format {
+/// Opens a file in the format of the options or, without one, detects the format from what was read. There is no source for
+/// BRAT, whose reader opens a pair of files or a folder.
+pub(super) fn open(path: &Path, options: &ReadOptions) -> Result<(Format, Option<Source>)> {
+    let is_brat = match options.format {
         Some(format) => format == Format::Brat,
         None => names_brat(path)?,
     };
@@ -30,7 +31,10 @@ pub(super) fn open(path: &Path, format: Option<Format>) -> Result<(Format, Optio
         return Ok((Format::Brat, None));
     }
     let source = Source::open(path)?;
-    let format = format.map_or_else(|| detect_content(path, &source), Ok)?;
+    let format = match options.format {
+        Some(format) => format,
+        None => detect_content(path, &source, options)?,
+    };
     Ok((format, Some(source)))
 }
 
@@ -79,7 +83,11 @@ pub(super) fn binary_format(bytes: &[u8]) -> Option<Format> {
 }
 
 /// Detects the format from the content, and from the extension where the content leaves a choice.
-pub(super) fn detect_content(path: &Path, source: &Source) -> Result<Format> {
+pub(super) fn detect_content(
+    path: &Path,
+    source: &Source,
+    options: &ReadOptions,
+) -> Result<Format> {
     let extension = file_extension(path);
     let extension = extension.as_deref();
     if let Some(format) = binary_format(source.bytes()) {
@@ -93,6 +101,9 @@ pub(super) fn detect_content(path: &Path, source: &Source) -> Result<Format> {
     let Some(first) = source.first_byte() else {
         return Err(unknown(path, "the file is empty"));
     };
+    if let Some(kind) = unread::binary(source.bytes()) {
+        return Err(Error::data(Location::file(display_name(path)), kind));
+    }
     let record = match first {
         b'{' | b'[' => json::first_record(source),
         _ => None,
@@ -107,13 +118,30 @@ pub(super) fn detect_content(path: &Path, source: &Source) -> Result<Format> {
     if let Some(format) = detect_text(source) {
         return Ok(format);
     }
-    if let Ok(Some(_)) = ColumnLayout::detect(source, &ReadOptions::default()) {
+    // Only these two options tell more about a file than its content; the others are for the reader.
+    let naming = ReadOptions {
+        tag_columns: options.tag_columns.clone(),
+        labels: options.labels.clone(),
+        ..ReadOptions::default()
+    };
+    if let Ok(Some(_)) = ColumnLayout::detect(source, &naming) {
         return Ok(Format::Columns);
     }
+    if record.is_none() && csv::detect_without_header(source, extension == Some("csv")) {
+        return Ok(Format::Csv);
+    }
     match record {
+        // A text that begins with a bracket, such as `[1] ...`.
+        Some(record)
+            if extension == Some("txt") && !record.is_object() && !json::is_json(source) =>
+        {
+            Ok(Format::PlainText)
+        }
         Some(record) => Err(unknown(path, &describe(&record))),
+        None if let Some(kind) = unread::text(source) => {
+            Err(Error::data(Location::file(display_name(path)), kind))
+        }
         None if extension == Some("txt") => Ok(Format::PlainText),
-        None if extension == Some("csv") && csv::detect_without_header(source) => Ok(Format::Csv),
         None if extension == Some("csv") => Err(unknown(path, &csv::describe(source))),
         None if matches!(first, b'{' | b'[') || matches!(extension, Some("json" | "jsonl")) => {
             let why = json::first_fault(source);
@@ -124,7 +152,10 @@ pub(super) fn detect_content(path: &Path, source: &Source) -> Result<Format> {
         }
         None => Err(unknown(
             path,
-            "the file is neither JSON nor columns with tags",
+            &format!(
+                "the file is neither JSON nor columns with tags; it begins with `{}`",
+                beginning(source)
+            ),
         )),
     }
 }
@@ -146,8 +177,20 @@ fn detect_text(source: &Source) -> Option<Format> {
     None
 }
 
+/// The beginning of the first line that is not blank.
+fn beginning(source: &Source) -> String {
+    let text = source.lossy();
+    let line = text.lines().find(|line| !line.trim().is_empty());
+    line.unwrap_or_default().trim().chars().take(60).collect()
+}
+
 fn describe(record: &Value) -> String {
     match record {
+        Value::Object(object) if is_word(object) => {
+            "each record is one word; give the words of a sentence as a list, as in `{\"tokens\": [...], \"ner_tags\": [...]}`, \
+             or write the table as CSV"
+                .to_string()
+        }
         Value::Object(object) => {
             let keys: Vec<&str> = object.keys().map(String::as_str).collect();
             format!(
@@ -157,6 +200,19 @@ fn describe(record: &Value) -> String {
         }
         _ => "the first record is not a JSON object".to_string(),
     }
+}
+
+/// True for a record of one word with its tag, as in `{"sentence_id": 0, "words": "Maria", "labels": "B-PER"}`.
+pub(super) fn is_word(object: &Map<String, Value>) -> bool {
+    let string = |keys: &[&str]| {
+        let value = keys.iter().find_map(|key| object.get(*key));
+        value.and_then(Value::as_str)
+    };
+    string(&["words", "word", "tokens", "token", "Word", "form", "text"]).is_some()
+        && string(&[
+            "labels", "label", "tags", "tag", "ner_tags", "ner_tag", "ner", "Tag",
+        ])
+        .is_some_and(multi::is_tag_or_list)
 }
 
 fn has_annotations(folder: &Path) -> Result<bool> {

@@ -30,6 +30,7 @@ pub mod synthetic;
 mod tags;
 #[cfg(test)]
 mod testing;
+mod unread;
 mod webanno;
 pub mod words;
 pub mod write;
@@ -162,7 +163,7 @@ pub fn scan(path: &Path, options: &ReadOptions) -> Result<(Vec<Sentence>, Vec<Pr
 /// Like [`scan`], with the format and the location of every sentence. With `mending`, readers leave out single entities where
 /// they can, instead of the record. The file is opened once.
 fn collect(path: &Path, options: &ReadOptions, mending: bool) -> Result<(Format, Collector)> {
-    let (format, source) = detect::open(path, options.format)?;
+    let (format, source) = detect::open(path, options)?;
     let mut corpus = Collector::new(path);
     corpus.mending = mending;
     match &source {
@@ -210,6 +211,11 @@ fn read_source(format: Format, source: &Source, options: &ReadOptions, corpus: &
 
 /// Plain text: one sentence per line; blank lines are skipped.
 fn plain_text(source: &Source, options: &ReadOptions, corpus: &mut Collector) {
+    if options.format.is_none()
+        && let Some(warning) = unread::table(source)
+    {
+        corpus.warn(0, warning);
+    }
     for line in source.lines() {
         match line.text {
             Err(column) => corpus.bad_encoding(line.number, column),

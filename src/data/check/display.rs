@@ -7,27 +7,43 @@ use super::surfaces::Inconsistency;
 use crate::data::stats::share;
 use crate::table::Table;
 
+/// A number with its unit.
+fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 impl fmt::Display for CheckReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write_problems(f)?;
         for file in &self.files {
             writeln!(
                 f,
-                "{} ({}): {} sentences, {} words, {} entities",
+                "{} ({}): {}, {}, {}",
                 file.file.display(),
                 file.format,
-                file.sentences,
-                file.words,
-                file.entities
+                counted(file.sentences, "sentence", "sentences"),
+                counted(file.words, "word", "words"),
+                counted(file.entities, "entity", "entities")
             )?;
         }
         writeln!(
             f,
-            "{} errors, {} warnings, {} kinds of likely mistakes\n",
-            self.errors,
-            self.warnings,
-            self.findings.len()
+            "{}, {}, {}",
+            counted(self.errors, "error", "errors"),
+            counted(self.warnings, "warning", "warnings"),
+            counted(
+                self.findings.len(),
+                "kind of likely mistakes",
+                "kinds of likely mistakes"
+            )
         )?;
+        if self.errors > 0 && !self.files.is_empty() {
+            writeln!(
+                f,
+                "records with an error cannot be used: correct them, leave them out of a copy with --fix OUT, or skip them with --skip-bad"
+            )?;
+        }
+        writeln!(f)?;
         writeln!(f, "{}", self.entity_table())
     }
 }

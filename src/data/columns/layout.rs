@@ -3,11 +3,15 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::header::ColumnHeader;
+use super::inline::{self, Inline};
+use super::{conll_2012, names, unmarked};
 use crate::data::ReadOptions;
 use crate::data::source::Source;
-use crate::data::tags::bio;
+use crate::data::tags::bio::{self, TagProblem};
 use crate::data::tags::multi::{self, CellReading};
 use crate::data::tags::scheme::TagScheme;
+use crate::data::tags::style::{StyleError, TagStyle};
+use crate::text::Entity;
 
 /// The layout of a column file: which column holds what. Columns count from 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,14 +28,24 @@ pub(in crate::data) struct ColumnLayout {
     pub pos: Option<usize>,
     /// Column of the word numbers.
     pub id: Option<usize>,
-    /// Whether a cell of a tag column is one tag or several.
-    pub cells: CellReading,
+    /// How the cells of the tag columns are spelled.
+    pub style: TagStyle,
     /// Tagging scheme.
     pub scheme: TagScheme,
     /// True when every word ends in the index of a character in its word (WeiboNER), which has to be removed.
     pub strip_digit: bool,
+    /// The language and colon before every word (WikiANN), which have to be removed.
+    pub prefix: Option<String>,
     /// Columns that look like entity tags but are not used.
     pub ignored: Vec<usize>,
+    /// The column of predictions next to that of the tags, which is not used.
+    pub predicted: Option<usize>,
+    /// True when rows may have more columns than `width`, which are not used (CoNLL-2012).
+    pub open_ended: bool,
+    /// The first row if it names the columns, with tabs between the names.
+    pub names: Option<String>,
+    /// How the words of a line are separated from their tags, in files with one sentence per line.
+    pub inline: Option<Inline>,
 }
 
 /// Why no layout fits a file.
@@ -40,7 +54,7 @@ pub(in crate::data) enum LayoutError {
     /// No column has tags.
     #[error(
         "no column looks like tags (`O`, `B-PER`, `I-PER`, ...); the first row is `{first_row}`. Name the column with \
-         tag_columns, counted from 0, or another format with --format"
+         --tag-column (`tag_columns` in a recipe), counted from 0, or another format with --format"
     )]
     NoTags { first_row: String },
     /// An option names a column that does not exist.
@@ -54,13 +68,19 @@ pub(in crate::data) enum LayoutError {
     },
     /// The words' column is also a column of tags.
     #[error(
-        "column {0} cannot be both word and tag; set word_column and tag_columns, counted from 0"
+        "column {0} cannot be both word and tag; set --word-column and --tag-column, counted from 0"
     )]
     WordIsTag(usize),
+    /// The tags are numbers without names, or with too few.
+    #[error("the tag column {0}")]
+    Numbers(StyleError),
 }
 
 /// Sentences of rows of fields, as sample to detect the layout from.
-type Sample<'a> = Vec<Vec<Vec<&'a str>>>;
+pub(super) type Sample<'a> = Vec<Vec<Vec<&'a str>>>;
+
+/// How the line before a document starts: `-DOCSTART-` in CoNLL-2003, `-DOCSTART FILE` in KPWr.
+pub(super) const DOCUMENT_START: &str = "-DOCSTART";
 
 /// The labels of phrase chunks, which CoNLL files have in addition to entities.
 const CHUNKS: [&str; 17] = [
@@ -73,11 +93,49 @@ impl ColumnLayout {
     /// `Ok(None)` when the file has no rows.
     pub fn detect(source: &Source, options: &ReadOptions) -> Result<Option<Self>, LayoutError> {
         let tabs = separated_by_tabs(source);
-        let sample = sample(source, tabs);
-        let Some(width) = usual_width(&sample) else {
+        let mut sample = sample(source, tabs);
+        if conll_2012::detect(&sample) {
+            for row in sample.iter_mut().flatten() {
+                row.truncate(conll_2012::WIDTH);
+            }
+            return Self::of_sample(&sample, tabs, conll_2012::header(), true, options);
+        }
+        let header = ColumnHeader::find(source).unwrap_or_default();
+        let names = sample.first().and_then(|rows| rows.first());
+        if let Some(names) = names.filter(|row| names::are_names(row)).cloned() {
+            sample[0].remove(0);
+            sample.retain(|rows| !rows.is_empty());
+            let header = names::header(&names);
+            let layout = Self::of_sample(&sample, tabs, header, false, options)?;
+            let names = Some(names.join("\t"));
+            return Ok(layout.map(|layout| Self { names, ..layout }));
+        }
+        let layout = Self::of_sample(&sample, tabs, header, false, options);
+        let Err(LayoutError::NoTags { .. }) = layout else {
+            return layout;
+        };
+        let Some((inline, sample)) = inline::detect(source) else {
+            return layout;
+        };
+        let header = ColumnHeader::default();
+        let inside = Self::of_sample(&sample, false, header, false, options)?;
+        Ok(inside.map(|layout| Self {
+            inline: Some(inline),
+            ..layout
+        }))
+    }
+
+    fn of_sample(
+        sample: &Sample,
+        tabs: bool,
+        header: ColumnHeader,
+        open_ended: bool,
+        options: &ReadOptions,
+    ) -> Result<Option<Self>, LayoutError> {
+        let Some(width) = usual_width(sample) else {
             return Ok(None);
         };
-        let header = ColumnHeader::find(source).filter(|header| header.width == width);
+        let header = Some(header).filter(|header| header.width == width);
         let header = header.unwrap_or_default();
         let rows: Vec<&[&str]> = sample
             .iter()
@@ -88,38 +146,53 @@ impl ColumnLayout {
 
         let id = header.id.or_else(|| {
             let free = options.word_column != Some(0) && header.word.is_none();
-            (free && width >= 3 && has_word_numbers(&sample)).then_some(0)
+            (free && width >= 3 && has_word_numbers(sample)).then_some(0)
         });
-        let word = options
-            .word_column
-            .or(header.word)
-            .unwrap_or(usize::from(id == Some(0)));
+        let given_word = options.word_column.or(header.word);
+        let is_numbered = id == Some(0) || has_paired_numbers(sample);
+        let mut word = given_word.unwrap_or(usize::from(is_numbered));
         let tag_like: Vec<usize> = (0..width)
             .filter(|column| *column != word && mostly_tags(&rows, *column))
             .collect();
+        let mut predicted = None;
         let tags = match options.tag_columns.clone().or(header.tags) {
             Some(tags) => tags,
-            None => choose_tag_columns(&rows, &tag_like, id.is_some()),
+            None => {
+                let mut tags = choose_tag_columns(&rows, &tag_like, id.is_some());
+                predicted = prediction_column(&rows, &tags);
+                tags.retain(|column| Some(*column) != predicted);
+                if tags.is_empty() && given_word.is_none() && width > 1 && mostly_tags(&rows, word)
+                {
+                    // The MIT corpora have the tag before the word.
+                    tags.push(word);
+                    word += 1;
+                } else if tags.is_empty() {
+                    let is_whole = sample.iter().flatten().count() == rows.len();
+                    tags.extend(unmarked::find(&rows, word, tabs, is_whole, options));
+                }
+                tags
+            }
         };
         let pos = options.pos_column.or(header.pos).or_else(|| {
             // CoNLL-2003: word, part of speech, chunk, entity.
             (id.is_none() && word == 0 && tags == [3] && tag_like.contains(&2)).then_some(1)
         });
         check_columns(width, word, &tags, pos, &rows)?;
-        let cells = CellReading::decide(
-            rows.iter()
-                .flat_map(|row| tags.iter().map(|column| row[*column])),
-        );
+        let style = if open_ended && options.tag_columns.is_none() {
+            TagStyle::Bracketed
+        } else {
+            detect_style(&rows, &tags, options)?
+        };
         let scheme = options
             .scheme
-            .unwrap_or_else(|| detect_scheme(&sample, width, &tags, &cells));
+            .unwrap_or_else(|| detect_scheme(sample, width, &tags, &style));
         let strip_digit = options
             .strip_digit
-            .unwrap_or_else(|| has_positions(&sample, word));
+            .unwrap_or_else(|| has_positions(sample, word));
         let given = options.tag_columns.is_some();
         let ignored = tag_like
             .into_iter()
-            .filter(|column| !given && !tags.contains(column))
+            .filter(|column| !given && !tags.contains(column) && Some(*column) != predicted)
             .filter(|column| !labels(&rows, *column).iter().all(|l| CHUNKS.contains(l)))
             .collect();
         Ok(Some(Self {
@@ -129,21 +202,39 @@ impl ColumnLayout {
             tags,
             pos,
             id,
-            cells,
+            style,
             scheme,
             strip_digit,
+            prefix: language_prefix(&rows, word),
             ignored,
+            predicted,
+            open_ended,
+            names: None,
+            inline: None,
         }))
     }
 
     /// Splits a line into fields.
     pub fn fields<'a>(&self, line: &'a str) -> Vec<&'a str> {
-        fields(line, self.tabs)
+        let mut fields = fields(line, self.tabs);
+        if self.open_ended {
+            fields.truncate(self.width);
+        }
+        fields
+    }
+
+    /// Decodes the cells of a tag column of a sentence, and lists all violations of the scheme.
+    pub fn decode(&self, cells: &[&str]) -> (Vec<Entity>, Vec<TagProblem>) {
+        match &self.style {
+            // Unlike in other formats, a cell such as `_` does not stand for `O`.
+            TagStyle::Marked(reading) => reading.decode(cells, self.scheme),
+            style => style.decode(cells, self.scheme),
+        }
     }
 
     /// True when the row has the right number of columns and tags in the tag columns.
     pub fn fits(&self, row: &[&str]) -> bool {
-        let is_tag = |column: &usize| multi::is_tag_or_list(row[*column]);
+        let is_tag = |column: &usize| self.style.accepts(row[*column]);
         row.len() == self.width && self.tags.iter().all(is_tag)
     }
 }
@@ -163,7 +254,7 @@ fn plain_lines(source: &Source) -> impl Iterator<Item = &str> {
     source
         .lines()
         .filter_map(|line| line.text.ok())
-        .filter(|text| !text.starts_with('#') && !text.starts_with("-DOCSTART-"))
+        .filter(|text| !text.starts_with('#') && !text.starts_with(DOCUMENT_START))
 }
 
 fn separated_by_tabs(source: &Source) -> bool {
@@ -201,13 +292,17 @@ fn sample(source: &Source, tabs: bool) -> Sample<'_> {
     sentences
 }
 
-/// True for `# text = ...`, GermEval's `#<tab>source` and CoNLL-2012's `#begin document`; false for a hashtag.
+/// True for `# text = ...`, GermEval's `#<tab>source`, CoNLL-2012's `#begin document` and WebAnno's `#id=1`; false for a
+/// hashtag.
 pub(super) fn is_comment(line: &str) -> bool {
     line.strip_prefix('#').is_some_and(|rest| {
         rest.is_empty()
             || rest.starts_with([' ', '\t', '#'])
             || rest.starts_with("begin document")
             || rest.starts_with("end document")
+            || ["id=", "text=", "Text="]
+                .iter()
+                .any(|key| rest.starts_with(key))
     })
 }
 
@@ -240,12 +335,71 @@ fn has_word_numbers(sample: &Sample) -> bool {
     beyond_one && consecutive * 10 >= rows * 9
 }
 
+/// True when the first column has the numbers of sentence and word in every row, as in WebAnno's TSV 2: `1-1`, `1-2`.
+fn has_paired_numbers(sample: &Sample) -> bool {
+    sample.iter().all(|sentence| {
+        (1..).zip(sentence).all(|(number, row)| {
+            let pair = row[0].split_once('-');
+            row.len() >= 3
+                && is_range(row[0])
+                && pair.is_some_and(|(_, word)| word.parse() == Ok(number))
+        })
+    })
+}
+
 /// True for the word numbers of CoNLL-U's multiword tokens (`3-4`) and empty nodes (`3.1`).
 pub(super) fn is_range(id: &str) -> bool {
     id.split_once(['-', '.']).is_some_and(|(from, to)| {
         let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         number(from) && number(to)
     })
+}
+
+/// The last of several tag columns if it repeats most entities of the one before, as the predictions in the output of
+/// taggers do. Layers of nested entities do not repeat each other.
+fn prediction_column(rows: &[&[&str]], tags: &[usize]) -> Option<usize> {
+    let [.., gold, predicted] = tags else {
+        return None;
+    };
+    let both = rows
+        .iter()
+        .map(|row| (row[*gold], row[*predicted]))
+        .filter(|tags| *tags != ("O", "O"));
+    let (mut equal, mut all) = (0, 0);
+    for (gold, predicted) in both {
+        all += 1;
+        equal += usize::from(gold == predicted);
+    }
+    (equal > 1 && equal * 2 > all).then_some(*predicted)
+}
+
+/// How the tags are spelled. Tags that fit no spelling are read as marks with types, which reports every wrong one.
+fn detect_style(
+    rows: &[&[&str]],
+    tags: &[usize],
+    options: &ReadOptions,
+) -> Result<TagStyle, LayoutError> {
+    let cells = || {
+        rows.iter()
+            .flat_map(|row| tags.iter().map(|column| row[*column]))
+    };
+    match TagStyle::detect(cells(), options.labels.as_deref()) {
+        Ok(style) => Ok(style),
+        Err(StyleError::NotTags(_)) => Ok(TagStyle::Marked(CellReading::decide(cells()))),
+        Err(error) => Err(LayoutError::Numbers(error)),
+    }
+}
+
+/// The language and colon with which every word begins in WikiANN, as in `en:Paris`.
+fn language_prefix(rows: &[&[&str]], word: usize) -> Option<String> {
+    let (language, _) = rows.first()?.get(word)?.split_once(':')?;
+    let is_code = (2..=12).contains(&language.len())
+        && language
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+    let prefix = format!("{language}:");
+    let mut words = rows.iter().map(|row| row[word]);
+    (is_code && rows.len() > 1 && words.all(|word| word.starts_with(&prefix))).then_some(prefix)
 }
 
 fn mostly_tags(rows: &[&[&str]], column: usize) -> bool {
@@ -262,19 +416,29 @@ fn labels<'a>(rows: &[&[&'a str]], column: usize) -> BTreeSet<&'a str> {
         .collect()
 }
 
-/// The last of the columns that look like tags, and the ones left of it that are further layers: all of them when the
-/// words are numbered (GermEval), else those that share an entity type with it, because chunk columns look like tags too.
+/// The last of the columns that look like tags and have entities, and the ones left of it that are further layers: all of
+/// them when the words are numbered (GermEval) or when columns without entities follow, which leave room for deeper layers;
+/// else those that share an entity type with it, because chunk columns look like tags too.
 fn choose_tag_columns(rows: &[&[&str]], tag_like: &[usize], numbered: bool) -> Vec<usize> {
-    let Some(last) = tag_like.last() else {
+    let has_entities = |column: &usize| rows.iter().any(|row| row[*column] != "O");
+    let count = tag_like.iter().rposition(has_entities).map(|last| last + 1);
+    let padded = count.is_some_and(|count| count < tag_like.len());
+    let used = &tag_like[..count.unwrap_or(tag_like.len())];
+    let Some(last) = used.last() else {
         return Vec::new();
     };
     let known = labels(rows, *last);
-    let mut tags: Vec<usize> = tag_like
+    let are_chunks = |column: &usize| labels(rows, *column).iter().all(|l| CHUNKS.contains(l));
+    let mut tags: Vec<usize> = used
         .iter()
         .rev()
         .skip(1)
         .copied()
-        .take_while(|column| numbered || !labels(rows, *column).is_disjoint(&known))
+        .take_while(|column| {
+            numbered
+                || (padded && !are_chunks(column))
+                || !labels(rows, *column).is_disjoint(&known)
+        })
         .collect();
     tags.reverse();
     tags.push(*last);
@@ -304,14 +468,14 @@ fn check_columns(
     }
 }
 
-fn detect_scheme(sample: &Sample, width: usize, tags: &[usize], cells: &CellReading) -> TagScheme {
+fn detect_scheme(sample: &Sample, width: usize, tags: &[usize], style: &TagStyle) -> TagScheme {
     let sequences = sample.iter().flat_map(|sentence| {
         tags.iter().map(move |column| {
             let rows = sentence.iter().filter(move |row| row.len() == width);
             rows.map(move |row| row[*column])
         })
     });
-    cells.detect_scheme(sequences)
+    style.detect_scheme(sequences)
 }
 
 /// Splits a character from its position in its word, as in WeiboNER's `科0 技1`; the number may have several digits.

@@ -1,17 +1,23 @@
 //! Column files: one word per line, its tags in columns, blank lines between sentences.
 //!
 //! Covers CoNLL-2003 and similar formats, GermEval (several tag columns are layers), Universal NER (`# text` gives the
-//! text), WNUT (words that start with `#`) and WeiboNER (a number after every character).
+//! text), WNUT (words that start with `#`), WeiboNER (a number after every character), CoNLL-2012 (entities as brackets),
+//! Few-NERD (types without marks), WikiANN (the language before every word), the MIT corpora (the tag before the word), and
+//! files with a sentence per line and the tag after each word.
 
+mod conll_2012;
 pub(super) mod header;
+mod inline;
 pub(super) mod layout;
+mod names;
+mod unmarked;
 
 use std::collections::HashSet;
 
 use super::source::{Collector, Source};
 use super::{ReadOptions, tags, words};
 use crate::text::{Entity, Sentence};
-use layout::{ColumnLayout, is_comment, is_range, split_position};
+use layout::{ColumnLayout, DOCUMENT_START, is_comment, is_range, split_position};
 
 /// Reads a column file.
 ///
@@ -25,11 +31,24 @@ pub(super) fn read(source: &Source, options: &ReadOptions, corpus: &mut Collecto
     };
     for column in &layout.ignored {
         corpus.warn(0, format!(
-            "column {column} (counted from 0) also looks like tags but is ignored; if it is a layer of entities, add it to tag_columns"
+            "column {column} (counted from 0) also looks like tags but is ignored; if it is a layer of entities, name \
+             all layers with --tag-column (`tag_columns` in a recipe)"
         ));
     }
-    if let Some(note) = &layout.cells.note {
-        corpus.warn(0, note.clone());
+    if let Some(column) = layout.predicted {
+        corpus.warn(0, format!(
+            "column {column} (counted from 0) repeats most tags of the one before, like predictions beside gold tags; it is ignored. If it \
+             is a layer of entities, name both with --tag-column (`tag_columns` in a recipe)"
+        ));
+    }
+    if let Some(prefix) = &layout.prefix {
+        corpus.warn(
+            0,
+            format!("every word begins with `{prefix}`, which is removed"),
+        );
+    }
+    if let Some(note) = layout.style.note() {
+        corpus.warn(0, note);
     }
     let mut reader = Reader {
         layout: &layout,
@@ -39,6 +58,7 @@ pub(super) fn read(source: &Source, options: &ReadOptions, corpus: &mut Collecto
         text: None,
         rows: Vec::new(),
         invalid: false,
+        names: layout.names.clone(),
     };
     for line in source.lines() {
         match line.text {
@@ -64,6 +84,8 @@ struct Reader<'a, 'b> {
     rows: Vec<(usize, Vec<&'a str>)>,
     /// A row of the current sentence is invalid.
     invalid: bool,
+    /// The row that names the columns, until it has been read.
+    names: Option<String>,
 }
 
 impl<'a> Reader<'a, '_> {
@@ -71,9 +93,23 @@ impl<'a> Reader<'a, '_> {
         if line.trim().is_empty() {
             return self.end_sentence();
         }
+        if let Some(inline) = self.layout.inline {
+            for row in inline.rows(line) {
+                self.row(number, row);
+            }
+            return self.end_sentence();
+        }
         let row = self.layout.fields(line);
-        if row[0].starts_with("-DOCSTART-") {
+        if row[0].starts_with(DOCUMENT_START) {
             return self.begin_document(None);
+        }
+        if self
+            .names
+            .as_ref()
+            .is_some_and(|names| *names == row.join("\t"))
+        {
+            self.names = None;
+            return;
         }
         if is_comment(line) && !self.layout.fits(&row) {
             return self.comment(line);
@@ -124,7 +160,7 @@ impl<'a> Reader<'a, '_> {
             self.invalid = true;
         } else if layout.id.is_some_and(|column| is_range(row[column])) {
             // A multiword token of CoNLL-U; its words follow in their own rows.
-        } else if row[layout.word].is_empty() {
+        } else if self.token(&row).is_empty() {
             self.corpus.error(
                 number,
                 "the word is empty; delete the row, or put a word in it",
@@ -160,7 +196,10 @@ impl<'a> Reader<'a, '_> {
     }
 
     fn token<'r>(&self, row: &[&'r str]) -> &'r str {
-        let word = row[self.layout.word];
+        let mut word = row[self.layout.word];
+        if let Some(prefix) = &self.layout.prefix {
+            word = word.strip_prefix(prefix.as_str()).unwrap_or(word);
+        }
         match split_position(word) {
             Some((character, _)) if self.layout.strip_digit => character,
             _ => word,
@@ -173,7 +212,7 @@ impl<'a> Reader<'a, '_> {
         let mut seen: HashSet<Entity> = HashSet::new();
         for column in &self.layout.tags {
             let cells: Vec<&str> = rows.iter().map(|(_, row)| row[*column]).collect();
-            let (entities, problems) = self.layout.cells.decode(&cells, self.layout.scheme);
+            let (entities, problems) = self.layout.decode(&cells);
             let line = |word: usize| rows[word].0;
             valid &= tags::report(problems, line, self.corpus);
             tags::add_layer(sentence, entities, &mut seen, line, self.corpus);
@@ -340,6 +379,194 @@ mod tests {
         assert_eq!(sentences.len(), 2);
         assert_eq!(sentences[0].document.as_deref(), Some("file#1"));
         assert_eq!(sentences[1].document.as_deref(), Some("file#2"));
+    }
+
+    const CONLL_2012: &str = "#begin document (bc/cctv/00/cctv_0000); part 000\n\
+        bc/cctv/00/cctv_0000   0   0   In    IN   (TOP(S(PP*   -   -   -   Speaker#1   *        *   (ARGM-LOC*   -\n\
+        bc/cctv/00/cctv_0000   0   1   the   DT   (NP*         -   -   -   Speaker#1   (DATE*   *   *            (3\n\
+        bc/cctv/00/cctv_0000   0   2   2000s NNS  *)))         -   -   -   Speaker#1   *)       *   *)           3)\n\
+        bc/cctv/00/cctv_0000   0   3   (     -LRB- *))         -   -   -   Speaker#1   *        *   *            -\n\n\
+        bc/cctv/00/cctv_0000   0   0   China NNP  (TOP(NP*))   -   -   -   -           (ORG(GPE)) (ARG0*) -\n\n\
+        #end document\n#begin document (b); part 001\nb   1   0   Yes   UH   (TOP*)   -   -   -   -   *   -\n\n#end document\n";
+
+    /// A file of the CoNLL-2012 shared task; the number of columns differs between its sentences.
+    #[test]
+    fn conll_2012_has_brackets() {
+        let tabs: Vec<String> = CONLL_2012
+            .lines()
+            .map(|line| {
+                if line.starts_with('#') {
+                    line.to_string()
+                } else {
+                    line.split_whitespace().collect::<Vec<_>>().join("\t")
+                }
+            })
+            .collect();
+        for text in [CONLL_2012, &tabs.join("\r\n")] {
+            for (name, options) in [
+                ("file.txt", ReadOptions::default()),
+                ("file.v4_gold_conll", ReadOptions::default()),
+                ("file", ReadOptions::of(Format::Columns)),
+            ] {
+                let (sentences, problems) = scan_content(name, text, &options);
+                assert_eq!(problems, []);
+                assert_eq!(sentences.len(), 3);
+                assert_eq!(sentences[0].text, "In the 2000s (");
+                assert_eq!(found(&sentences[0]), [("the 2000s", "DATE")]);
+                assert_eq!(found(&sentences[1]), [("China", "GPE"), ("China", "ORG")]);
+                assert_eq!(sentences[0].pos.as_deref().unwrap()[1], "DT");
+                assert_eq!(sentences[2].document.as_deref(), Some("(b); part 001"));
+            }
+        }
+        let broken = CONLL_2012.replace("*)       *   *)  ", "*        *   *)  ");
+        let (sentences, problems) = columns(&broken);
+        assert_eq!((sentences.len(), problems.len()), (2, 1));
+        assert_eq!(problems[0].location.line, 3);
+        let without = "b 1 0 Yes UH (TOP*) - - - - * -\n";
+        let (sentences, problems) = scan_content("a.txt", without, &ReadOptions::default());
+        assert_eq!((sentences[0].text.as_str(), problems.len()), ("Yes", 0));
+    }
+
+    /// Few-NERD's files, other spellings of tags, the tag before the word (MIT), and tags in the line (WikiNER, spaCy).
+    #[test]
+    fn other_spellings_of_tags_are_read() {
+        let expected = [("Ada King", "PER"), ("Rio", "LOC")];
+        for text in [
+            "Ada\tPER\nKing\tPER\nsaw\tO\nRio\tLOC\n.\tO\n",
+            "Ada PER\nKing PER\nsaw O\nRio LOC\n. O\n",
+            "Ada\tPER-B\nKing\tPER-I\nsaw\tO\nRio\tLOC-B\n.\tO\n",
+            "Ada B_PER\nKing I_PER\nsaw O\nRio B_LOC\n. O\n",
+            "Ada (PER*\nKing *)\nsaw *\nRio (LOC*)\n. *\n",
+            "B-PER\tAda\nI-PER\tKing\nO\tsaw\nB-LOC\tRio\nO\t.\n",
+            "O\tsaw\nO\t.\nB-PER\tAda\nI-PER\tKing\nB-LOC\tRio\n",
+            "en:Ada\tB-PER\nen:King\tI-PER\nen:saw\tO\nen:Rio\tB-LOC\nen:.\tO\n",
+            "Ada|B-PER King|I-PER saw|O Rio|B-LOC .|O\n",
+            "Ada|NNP|I-PER King|NNP|I-PER saw|VBD|O Rio|NNP|I-LOC .|.|O\n",
+            "Ada/PER King/PER saw/O Rio/LOC ./O\n",
+            "Ada###B-PER King###I-PER saw###O Rio###B-LOC .###O\n",
+            "Ada,B-PER\nKing,I-PER\nsaw,O\nRio,B-LOC\n.,O\n",
+        ] {
+            let (sentences, problems) = scan_content("a.txt", text, &ReadOptions::default());
+            assert_eq!(sentences.len(), 1, "{text}: {problems:?}");
+            assert_eq!(found(&sentences[0]), expected, "{text}");
+            assert_eq!(sentences[0].len(), 5, "{text}");
+            assert!(
+                problems.iter().all(|p| p.severity == Severity::Warning),
+                "{problems:?}"
+            );
+        }
+        let text = "a\tB\nb\tI\nc\tO\nd\tB\n";
+        let (sentences, problems) = columns(text);
+        assert_eq!(found(&sentences[0]), [("a b", "ENTITY"), ("d", "ENTITY")]);
+        assert!(problems[0].message.contains("no types"));
+        let text =
+            "Paul\tperson-artist/author\nFord\tperson-artist/author\n.\tO\n\nYork\tlocation-GPE\n";
+        let (sentences, problems) = scan_content("train.txt", text, &ReadOptions::default());
+        assert_eq!(
+            found(&sentences[0]),
+            [("Paul Ford", "person-artist/author")]
+        );
+        assert_eq!(found(&sentences[1]), [("York", "location-GPE")]);
+        assert!(problems[0].message.contains("one entity"), "{problems:?}");
+    }
+
+    /// The layered files of Ju et al. (2018), with columns for deeper layers than the file has, and WebAnno's TSV 2.
+    #[test]
+    fn layers_and_numbers_of_other_tools_are_read() {
+        let text = "in\tO\tO\tO\nIL-2\tB-DNA\tB-protein\tO\ngene\tI-DNA\tO\tO\n";
+        let (sentences, problems) = columns(text);
+        assert_eq!(problems, []);
+        assert_eq!(
+            found(&sentences[0]),
+            [("IL-2", "protein"), ("IL-2 gene", "DNA")]
+        );
+        let text = "# webanno.custom.NE | value\n#id=1\n#text=Ada sings\n1-1\tAda\tB-PER\n1-2\tsings\tO\n\n\
+                    #id=2\n2-1\tRio\tB-LOC\n";
+        let (sentences, problems) = columns(text);
+        assert_eq!(problems, []);
+        assert_eq!(found(&sentences[0]), [("Ada", "PER")]);
+        assert_eq!(sentences[1].text, "Rio");
+        // HIPE 2022 and KPWr.
+        let text = "TOKEN\tNE-COARSE-LIT\tNE-COARSE-METO\tNE-FINE-LIT\tNE-NESTED\tNEL-LIT\tMISC\n# language = fr\n\
+                    Marie\tB-pers\tO\tB-pers.ind\tO\tQ1\t_\nCurie\tI-pers\tO\tI-pers.ind\tO\tQ1\t_\nsang\tO\tO\tO\tO\t_\t_\n";
+        let (sentences, problems) = scan_content("a.tsv", text, &ReadOptions::default());
+        assert_eq!(
+            (sentences[0].len(), found(&sentences[0])),
+            (3, vec![("Marie Curie", "pers")])
+        );
+        assert!(
+            problems.iter().any(|p| p.message.contains("column 3")),
+            "{problems:?}"
+        );
+        let text = "-DOCSTART CONFIG FEATURES orth ctag\n-DOCSTART FILE x\nAda\tsubst\tB-nam\nsang\tverb\tO\n";
+        let (sentences, problems) = columns(text);
+        assert_eq!(
+            (problems.len(), found(&sentences[0])),
+            (0, vec![("Ada", "nam")])
+        );
+        // CoreNLP's CoNLL output: types without marks; the first row is not a header.
+        let text = "1\tAda\tAda\tNNP\tPERSON\t2\tnsubj\n2\tsings\tsing\tVBZ\tO\t0\tROOT\n3\t.\t.\t.\tO\t2\tpunct\n";
+        let (sentences, _) = scan_content("a.conll", text, &ReadOptions::default());
+        assert_eq!(
+            (sentences[0].len(), found(&sentences[0])),
+            (3, vec![("Ada", "PERSON")])
+        );
+    }
+
+    #[test]
+    fn numbers_are_named_by_the_options() {
+        let text = "Ada\t1\nKing\t2\nsaw\t0\nRio\t3\n";
+        let labels = |names: &str| ReadOptions {
+            labels: Some(names.split(',').map(str::to_string).collect()),
+            ..ReadOptions::default()
+        };
+        let (sentences, _) = scan_content("a.tsv", text, &labels("O,B-PER,I-PER,B-LOC"));
+        assert_eq!(found(&sentences[0]), [("Ada King", "PER"), ("Rio", "LOC")]);
+        let options = ReadOptions {
+            format: Some(Format::Columns),
+            tag_columns: Some(vec![1]),
+            ..labels("O,B-PER")
+        };
+        let (_, problems) = with(text, options);
+        assert!(problems[0].message.contains("names only 2"), "{problems:?}");
+    }
+
+    #[test]
+    fn predictions_beside_gold_tags_are_ignored() {
+        let text = "EU B-ORG B-ORG\nsays O O\nPaul B-PER B-LOC\nRio B-LOC B-LOC\n";
+        let (sentences, problems) = columns(text);
+        assert_eq!(
+            found(&sentences[0]),
+            [("EU", "ORG"), ("Paul", "PER"), ("Rio", "LOC")]
+        );
+        assert!(problems[0].message.contains("predictions"), "{problems:?}");
+    }
+
+    #[test]
+    fn plain_texts_are_not_columns() {
+        for text in [
+            "Maria sings\nOrvane pays\n",
+            "yes/no and/or\n",
+            "a|b c|d\n",
+            "O Captain\nmy Captain\n",
+            "Maria\tKeller\nJohn\tOrvane\n",
+            "1 2\n3 4\n",
+            "He said (twice)\nand (again)\n",
+            "* one\n* two\n",
+            "en: one\nen: two\n",
+            "Group O\nGroup A\nGroup B\nGroup AB\nGroup O.\n",
+        ] {
+            let (sentences, _) = scan_content("a.txt", text, &ReadOptions::default());
+            assert_eq!(sentences.len(), text.lines().count(), "{text}");
+            assert!(
+                sentences
+                    .iter()
+                    .all(|sentence| sentence.entities.is_empty()),
+                "{text}"
+            );
+        }
+        let (_, problems) = scan_content("a.txt", "a\t1\nb\t0\nc\t0\n", &ReadOptions::default());
+        assert!(problems[0].message.contains("--tag-column"), "{problems:?}");
     }
 
     #[test]

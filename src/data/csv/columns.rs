@@ -163,7 +163,11 @@ impl CsvColumns {
             .find(|column| share(*column, multi::is_tag_or_list))?;
         let is_number = |cell: &str| cell.bytes().all(|byte| byte.is_ascii_digit());
         let word = (0..width).find(|column| *column != tag && !share(*column, is_number))?;
-        let has_header = !multi::is_tag_or_list(records[0].fields[tag].trim());
+        // A tag without a mark in the first record is not a name if others are like it; names are not numbers.
+        let first = &records[0].fields;
+        let has_header = !multi::is_tag_or_list(first[tag].trim())
+            && cells(tag).all(multi::is_tag_or_list)
+            && !first.iter().any(|cell| !cell.is_empty() && is_number(cell));
         let columns = Self {
             separator,
             has_header,

@@ -7,7 +7,7 @@
 
 mod cells;
 mod columns;
-mod names;
+pub(super) mod names;
 mod python_literal;
 mod rows;
 mod table;
@@ -37,9 +37,15 @@ pub(super) fn detect(source: &Source) -> bool {
     })
 }
 
-/// True for a file of words and tags without a header, which only its name shows to be of this format.
-pub(super) fn detect_without_header(source: &Source) -> bool {
-    CsvColumns::of(&source.lossy(), &ReadOptions::default()).is_ok()
+/// True for a file of words and tags without a header. A single record or a header alone is enough only if the file is named
+/// as one of this format.
+pub(super) fn detect_without_header(source: &Source, is_named: bool) -> bool {
+    let text = source.lossy();
+    let columns = CsvColumns::of(&text, &ReadOptions::default());
+    columns.is_ok_and(|columns| {
+        let has_rows = || Table::new(&text, columns.separator).nth(1).is_some();
+        is_named || (!columns.has_header && has_rows())
+    })
 }
 
 /// Why the columns of a file are not understood.

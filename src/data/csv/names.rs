@@ -1,7 +1,7 @@
 //! Known names of columns.
 
 /// Names of columns, the preferred ones first. Upper and lower case, spaces, `_` and `-` make no difference.
-pub(super) const WORD: &[&str] = &[
+pub(in crate::data) const WORD: &[&str] = &[
     "word",
     "words",
     "token",
@@ -20,7 +20,7 @@ pub(super) const TEXT: &[&str] = &[
     "tweet",
     "utterance",
 ];
-pub(super) const TAGS: &[&str] = &[
+pub(in crate::data) const TAGS: &[&str] = &[
     "nertags",
     "nertag",
     "ner",
@@ -49,8 +49,10 @@ pub(super) const TAGS: &[&str] = &[
     "spans",
     "annotations",
     "annotation",
+    "slotlabels",
+    "slots",
 ];
-pub(super) const SENTENCE: &[&str] = &[
+pub(in crate::data) const SENTENCE: &[&str] = &[
     "sentence#",
     "sentenceid",
     "sentenceidx",
@@ -86,7 +88,7 @@ pub(super) const DOCUMENT: &[&str] = &[
 ];
 
 /// The name of a column in lower case and without separators.
-pub(super) fn normalised(name: &str) -> String {
+pub(in crate::data) fn normalised(name: &str) -> String {
     let kept = name
         .trim()
         .chars()

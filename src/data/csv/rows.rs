@@ -38,7 +38,7 @@ pub(super) fn push(rows: Vec<Row>, options: &ReadOptions, corpus: &mut Collector
     let style = match TagStyle::detect(cells(), options.labels.as_deref()) {
         Ok(style) => style,
         Err(error) => {
-            return corpus.error(0, format!("the column of the tags {error}"));
+            return corpus.error(0, format!("the column of the tags {error}; choose columns with --word-column and --tag-column, counted from 0"));
         }
     };
     if let Some(note) = style.note() {

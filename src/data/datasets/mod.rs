@@ -141,7 +141,7 @@ fn unknown(name: &str, all: &[String], searched: &str) -> String {
     let near = nearest(&name.to_lowercase(), all.iter().map(String::as_str));
     let near = near.map_or(String::new(), |near| format!("; did you mean {near:?}?"));
     format!(
-        "no dataset {name:?}{near}\nknown: {}\nlooked in: {searched}",
+        "no file and no dataset {name:?}{near}\nknown datasets: {}\nlooked in: {searched}",
         all.join(", ")
     )
 }

@@ -307,3 +307,76 @@ fn words_of_the_file_are_kept_and_aligned() {
         ("Maria visited Orvane.", Some("d1"))
     );
 }
+
+/// `DataFrame.to_json(orient="split")` of pandas, `Document.to_dict` of Stanza 1.9 with a multiword token, and lists of words
+/// and of tags.
+#[test]
+fn records_without_keys_are_read() {
+    for (content, expected) in [
+        (
+            r#"{"columns":["tokens","ner_tags"],"index":[0],"data":[[["Ada","sang"],["B-PER","O"]]]}"#,
+            "Ada PER",
+        ),
+        (
+            r#"{"columns":["text","label"],"data":[["Ada sang",[[0,3,"PER"]]],["x",[]]]}"#,
+            "Ada PER",
+        ),
+        (
+            r#"[[{"id":1,"text":"Ada","ner":"S-PER"},{"id":[2,3],"text":"im","ner":"O"},{"id":2,"text":"in"},{"id":3,"text":"dem"},
+                {"id":4,"text":"Harz","ner":"S-LOC"}]]"#,
+            "Ada PER|Harz LOC",
+        ),
+        (
+            r#"[[["Ada","sang"],["B-PER","O"]],[["x"],["O"]]]"#,
+            "Ada PER",
+        ),
+        (
+            r#"[{"sentence":"Ada sang","golden-entity-mentions":[{"text":"Ada","entity-type":"PER","start":0,"end":1}],
+                "golden-event-mentions":[],"words":["Ada","sang"]}]"#,
+            "Ada PER",
+        ),
+    ] {
+        let (sentences, problems) = read_text(content);
+        let entities: Vec<String> = found(&sentences)
+            .into_iter()
+            .map(|(text, label)| format!("{text} {label}"))
+            .collect();
+        assert_eq!(entities.join("|"), expected, "{content}: {problems:?}");
+        assert!(
+            problems.iter().all(|p| p.severity == Severity::Warning),
+            "{problems:?}"
+        );
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.jsonl");
+    std::fs::write(&path, r#"{"words": "Ada", "labels": "B-PER"}"#).unwrap();
+    let error = detect_format(&path).unwrap_err().to_string();
+    assert!(error.contains("each record is one word"), "{error}");
+}
+
+/// Tables of words as pandas writes them, with the number of the sentence in every row or only in the first of a sentence.
+#[test]
+fn words_in_records_of_their_own_are_grouped() {
+    let lines = [
+        r#"{"sentence_id":0,"words":"Ada","labels":"B-PER"}"#,
+        r#"{"sentence_id":0,"words":"King","labels":"I-PER"}"#,
+        r#"{"sentence_id":1,"words":"Rio","labels":"B-LOC"}"#,
+    ];
+    let columns = r#"{"Sentence #":{"0":"Sentence: 1","1":null,"2":"Sentence: 2"},"Word":{"0":"Ada","1":"King","2":"Rio"},
+        "Tag":{"0":"B-PER","1":"I-PER","2":"B-LOC"}}"#;
+    for content in [
+        lines.join("\n"),
+        format!("[{}]", lines.join(",")),
+        columns.to_string(),
+    ] {
+        let (sentences, problems) = read_text(&content);
+        assert_eq!(problems, [], "{content}");
+        let people = [("Ada King", "PER"), ("Rio", "LOC")];
+        let expected = people.map(|(text, label)| (text.to_string(), label.to_string()));
+        assert_eq!(
+            (sentences.len(), found(&sentences)),
+            (2, expected.to_vec()),
+            "{content}"
+        );
+    }
+}

@@ -16,6 +16,8 @@ pub(super) enum Holder {
     Inside,
     /// Columns: the words of all records under one key, their tags under another.
     Columns,
+    /// The names of the columns under `columns` and the rows under `data`, as pandas writes with `orient="split"`.
+    Split,
 }
 
 impl Holder {
@@ -26,6 +28,9 @@ impl Holder {
         };
         if holds_columns(object) {
             return Holder::Columns;
+        }
+        if column_names(object).is_some() {
+            return Holder::Split;
         }
         if is_record(value) {
             return Holder::None;
@@ -101,13 +106,16 @@ pub(super) fn is_tuple(value: &Value) -> bool {
 
 /// True when the words or texts of an object are those of many records.
 fn holds_columns(object: &Map<String, Value>) -> bool {
-    let words = ["tokens", "words", "tokenized_text"]
+    let words = ["tokens", "words", "tokenized_text", "word", "token", "Word"]
         .iter()
         .find_map(|key| object.get(*key));
     if let Some(words) = words {
         return match words {
             Value::Array(list) => list.first().is_some_and(Value::is_array),
-            Value::Object(rows) => rows.values().next().is_some_and(Value::is_array),
+            Value::Object(rows) => {
+                let first = rows.values().next();
+                first.is_some_and(|first| first.is_array() || first.is_string())
+            }
             _ => false,
         };
     }
@@ -123,6 +131,33 @@ fn holds_columns(object: &Map<String, Value>) -> bool {
         }
         _ => false,
     }
+}
+
+/// The names of the columns if an object holds them apart from the rows.
+fn column_names(object: &Map<String, Value>) -> Option<Vec<&str>> {
+    let names = object.get("columns")?.as_array()?;
+    let names: Vec<&str> = names.iter().map(Value::as_str).collect::<Option<_>>()?;
+    let rows = object.get("data")?.as_array()?;
+    let fits = |row: &Value| row.as_array().is_some_and(|row| row.len() == names.len());
+    (!names.is_empty() && rows.first().is_some_and(fits)).then_some(names)
+}
+
+/// The rows of an object that holds the names of the columns apart from them; a row of another length as it is.
+pub(super) fn name_columns(value: &Value) -> Vec<Value> {
+    let names = value.as_object().and_then(column_names).unwrap_or_default();
+    let rows = value["data"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    let named = |row: &Value| match row.as_array() {
+        Some(cells) if cells.len() == names.len() => {
+            let cells = names.iter().zip(cells);
+            let entries = cells.map(|(name, cell)| ((*name).to_string(), cell.clone()));
+            Value::Object(entries.collect())
+        }
+        _ => row.clone(),
+    };
+    rows.iter().map(named).collect()
 }
 
 /// The rows of an object of columns. A column is a list, or an object from row numbers to values as pandas writes it.
@@ -168,24 +203,74 @@ pub(super) fn transpose(value: Value) -> Result<Vec<Value>, String> {
 }
 
 /// The record of a row of Hugging Face's dataset viewer, `{"row_idx": 0, "row": {...}}`, or of a list of words with their
-/// tags, `[["Rome", "B-LOC"], ...]`; other values as they are.
+/// tags: `[["Rome", "B-LOC"], ...]`, `[["Rome", ...], ["B-LOC", ...]]` or `[{"text": "Rome", "ner": "B-LOC"}, ...]`. Other
+/// values as they are.
 pub(super) fn unwrap_record(mut value: Value) -> Value {
     if let Some(row) = value.get_mut("row").filter(|row| row.is_object()) {
         return row.take();
     }
-    let pair = |pair: &Value| match pair.as_array().map(Vec::as_slice) {
-        Some([Value::String(word), Value::String(tag)]) if bio::is_tag(tag) => {
-            Some((word.clone(), tag.clone()))
-        }
-        _ => None,
-    };
-    let pairs = value.as_array().filter(|list| !list.is_empty());
-    let pairs = pairs.and_then(|list| list.iter().map(pair).collect::<Option<Vec<_>>>());
-    match pairs {
-        Some(pairs) => {
-            let (words, tags): (Vec<String>, Vec<String>) = pairs.into_iter().unzip();
-            json!({"tokens": words, "tags": tags})
-        }
+    let list = value.as_array().map(Vec::as_slice).unwrap_or_default();
+    match tagged_words(list).or_else(|| parallel_lists(list)) {
+        Some((words, tags)) => json!({"tokens": words, "tags": tags}),
         None => value,
     }
+}
+
+/// Words and tags of a list of pairs or of objects.
+fn tagged_words(list: &[Value]) -> Option<(Vec<&str>, Vec<&str>)> {
+    let mut pairs = Vec::new();
+    // The last word of a multiword token of Stanza, whose words follow it without tags.
+    let mut last_inside = 0;
+    for value in list {
+        let pair = match value {
+            Value::Array(pair) => match &pair[..] {
+                [Value::String(word), Value::String(tag)] if bio::is_tag(tag) => {
+                    (word.as_str(), tag.as_str())
+                }
+                _ => return None,
+            },
+            Value::Object(object) => {
+                let text = |keys: &[&str]| {
+                    let value = keys.iter().find_map(|key| object.get(*key));
+                    value.and_then(Value::as_str)
+                };
+                let word = text(&["text", "word", "token", "form"])?;
+                match text(&["ner", "tag", "ner_tag", "label"]) {
+                    Some(tag) => {
+                        last_inside = object.get("id").map_or(0, last_number);
+                        (word, tag)
+                    }
+                    None if (object.get("id").and_then(Value::as_u64))
+                        .is_some_and(|id| id <= last_inside) =>
+                    {
+                        continue;
+                    }
+                    None => return None,
+                }
+            }
+            _ => return None,
+        };
+        pairs.push(pair);
+    }
+    (!pairs.is_empty()).then(|| pairs.into_iter().unzip())
+}
+
+/// The last number of an id such as `[1, 2]`; 0 for a single one.
+fn last_number(id: &Value) -> u64 {
+    let last = id.as_array().and_then(|ids| ids.last());
+    last.and_then(Value::as_u64).unwrap_or(0)
+}
+
+fn strings(value: &Value) -> Option<Vec<&str>> {
+    value.as_array()?.iter().map(Value::as_str).collect()
+}
+
+/// Words and tags of a list of both.
+fn parallel_lists(list: &[Value]) -> Option<(Vec<&str>, Vec<&str>)> {
+    let [words, tags] = list else {
+        return None;
+    };
+    let (words, tags) = (strings(words)?, strings(tags)?);
+    let fits = words.len() == tags.len() && tags.iter().all(|tag| bio::is_tag(tag));
+    fits.then_some((words, tags))
 }

@@ -84,7 +84,7 @@ const NESTED_TAGS: [&str; 6] = [
     "nertagsinner",
 ];
 /// Keys of entities as spans.
-const SPANS: [&str; 28] = [
+const SPANS: [&str; 29] = [
     "entities",
     "ner",
     "ners",
@@ -113,9 +113,10 @@ const SPANS: [&str; 28] = [
     "tags",
     "concepts",
     "slots",
+    "goldenentitymentions",
 ];
 /// Keys that look like those of annotations and are not: other tasks, and lists of types.
-const OTHER: [&str; 32] = [
+const OTHER: [&str; 33] = [
     "pos",
     "postags",
     "upos",
@@ -148,6 +149,7 @@ const OTHER: [&str; 32] = [
     "annotatorid",
     "entitylinks",
     "corefmentions",
+    "goldeneventmentions",
 ];
 /// Parts of keys that suggest annotations of entities.
 const SUSPICIOUS: [&str; 9] = [

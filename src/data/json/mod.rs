@@ -22,6 +22,7 @@ mod tags;
 pub(super) mod text;
 pub(super) mod values;
 mod walk;
+mod word_records;
 mod words;
 
 use serde_json::Value;
@@ -89,6 +90,7 @@ pub(super) fn records(source: &Source, mut each: impl FnMut(&Place, Value)) -> F
         (_, Err(at)) => walk.faults.error(at, BAD_ENCODING),
         (layout, Ok(text)) => walk.text(text, layout),
     }
+    walk.finish();
     walk.faults
 }
 
@@ -112,10 +114,18 @@ pub(super) fn first_record(source: &Source) -> Option<(Value, Layout)> {
     } else {
         walk.text(&text, layout);
     }
+    walk.finish();
     first.map(|(value, is_line)| match layout {
         Layout::Lines if !is_line => (value, Layout::Stream),
         layout => (value, layout),
     })
+}
+
+/// True when a whole file is one valid JSON value.
+pub(super) fn is_json(source: &Source) -> bool {
+    source
+        .text()
+        .is_ok_and(|text| parse_all(text.trim()).is_ok())
 }
 
 /// What keeps the start of a file from being JSON records, with its line and column; `None` for an empty list.

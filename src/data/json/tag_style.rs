@@ -1,9 +1,7 @@
 //! How the tags of a JSON file write mark and type, and the same tags in the standard style.
 
 use crate::data::tags::bio;
-
-/// The type of entities whose tags have none.
-pub(super) const NO_TYPE: &str = "ENTITY";
+pub(super) use crate::data::tags::style::NO_TYPE;
 
 /// How the tags of a file write mark and type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

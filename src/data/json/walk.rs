@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
-use super::holder::{Holder, transpose, unwrap_record};
+use super::holder::{Holder, name_columns, transpose, unwrap_record};
 use super::parse::{Cursor, length_of_one, parse_all, parse_one};
+use super::word_records::{WordGroup, WordRecord};
 use super::{Faults, Layout, Place};
 use crate::data::Severity;
 
@@ -14,6 +15,8 @@ pub(super) struct Walk<F> {
     pub faults: Faults,
     /// Set when `each` wants no more records.
     pub stopped: bool,
+    /// A sentence whose words are records of their own.
+    group: Option<WordGroup>,
 }
 
 impl<F: FnMut(&Place, Value) -> bool> Walk<F> {
@@ -22,12 +25,36 @@ impl<F: FnMut(&Place, Value) -> bool> Walk<F> {
             each,
             faults: Faults::default(),
             stopped: false,
+            group: None,
         }
     }
 
     fn call(&mut self, at: (usize, usize), prefix: String, value: Value) {
-        if !self.stopped {
-            self.stopped = !(self.each)(&Place { at, prefix }, value);
+        let place = Place { at, prefix };
+        let word = match (WordRecord::of(&value), &mut self.group) {
+            (Some(word), Some(group)) => match group.add(word) {
+                Some(other) => Some(other),
+                None => return,
+            },
+            (word, _) => word,
+        };
+        self.finish();
+        if self.stopped {
+            return;
+        }
+        match word {
+            Some(word) => self.group = Some(WordGroup::new(word, place)),
+            None => self.stopped = !(self.each)(&place, value),
+        }
+    }
+
+    /// Ends the sentence whose words are records of their own, if there is one.
+    pub fn finish(&mut self) {
+        if let Some(group) = self.group.take()
+            && !self.stopped
+        {
+            let (place, record) = group.record();
+            self.stopped = !(self.each)(&place, record);
         }
     }
 
@@ -146,6 +173,11 @@ impl<F: FnMut(&Place, Value) -> bool> Walk<F> {
                 }
                 Err(message) => self.faults.error(at, message),
             },
+            Holder::Split => {
+                for (number, row) in name_columns(&value).into_iter().enumerate() {
+                    self.call(at, format!("row {}: ", number + 1), row);
+                }
+            }
             Holder::Lists(keys) => {
                 if keys.len() > 1 {
                     let message = format!(

@@ -93,11 +93,14 @@ pub(super) fn read(source: &Source, options: &ReadOptions, corpus: &mut Collecto
 /// Reads rows as JSON lines, in the format that their columns suggest.
 fn read_lines(lines: Vec<u8>, options: &ReadOptions, corpus: &mut Collector) {
     let columns = columns_of(&lines);
+    let first = lines.split(|byte| *byte == b'\n').next();
+    let first = serde_json::from_slice(first.unwrap_or_default()).ok();
+    let has_words_as_rows = first.is_some_and(|row| detect::is_word(&row));
     let source = match Source::from_bytes(lines) {
         Ok(source) => source,
         Err(problem) => return corpus.error(0, problem),
     };
-    match detect::detect_content("rows.jsonl".as_ref(), &source) {
+    match detect::detect_content("rows.jsonl".as_ref(), &source, options) {
         Ok(format) if !matches!(format, Format::Parquet | Format::DocBin | Format::Columns) => {
             let options = ReadOptions {
                 format: Some(format),
@@ -105,6 +108,10 @@ fn read_lines(lines: Vec<u8>, options: &ReadOptions, corpus: &mut Collector) {
             };
             read_source(format, &source, &options, corpus);
         }
+        _ if has_words_as_rows => corpus.error(
+            0,
+            "each row is one word; give the words of a sentence as a list, or write the table as CSV",
+        ),
         _ => corpus.error(
             0,
             format!(

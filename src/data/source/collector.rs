@@ -9,8 +9,7 @@ use crate::error::Location;
 use crate::text::Sentence;
 
 /// The problem of bytes that are not valid UTF-8.
-pub(in crate::data) const BAD_ENCODING: &str =
-    "not valid UTF-8; convert the file, for example with `iconv -f latin1 -t utf8`";
+pub(in crate::data) const BAD_ENCODING: &str = "not valid UTF-8; convert the file, for example with `iconv -f windows-1252 -t utf-8 FILE > NEW`";
 
 /// The sentences and problems that a reader has found so far.
 pub(in crate::data) struct Collector {

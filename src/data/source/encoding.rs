@@ -48,6 +48,10 @@ pub(super) fn to_utf8(mut bytes: Vec<u8>) -> Result<Vec<u8>, String> {
 }
 
 fn refuse_archives(bytes: &[u8]) -> Result<(), String> {
+    let mut starts = bytes.windows(3).take(1 << 16);
+    if bytes.starts_with(b"PK\x03\x04") && starts.any(|bytes| bytes == b"xl/") {
+        return Err("is a spreadsheet; save it as CSV in UTF-8".to_string());
+    }
     for (mark, name, command) in ARCHIVES {
         if bytes.starts_with(mark) {
             return Err(format!("is {name}; unpack it first, with `{command}`"));

@@ -1,6 +1,7 @@
 //! Tags of words, such as `B-PER`, and the entities they stand for.
 
 pub mod bio;
+pub(super) mod brackets;
 pub(super) mod multi;
 pub(super) mod scheme;
 pub(super) mod style;

@@ -1,10 +1,11 @@
-//! The spellings of the tag of a word outside plain column files: with a mark before or after the type, as a number, without
-//! a mark, or with the number of the entity.
+//! The spellings of the tag of a word: with a mark before or after the type, with a mark only, as a number, without a mark,
+//! with the number of the entity, or as brackets.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 
 use super::bio::{self, TagProblem};
+use super::brackets;
 use super::multi::{self, CellReading};
 use super::scheme::TagScheme;
 use crate::text::Entity;
@@ -12,13 +13,22 @@ use crate::text::Entity;
 /// The most different types without marks; a column with more does not hold types.
 const MOST_TYPES: usize = 500;
 
+/// The type of entities whose tags have none.
+pub(in crate::data) const NO_TYPE: &str = "ENTITY";
+
 /// How the cells that give the tags of words are spelled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::data) enum TagStyle {
     /// A mark and a type, as in `B-PER`; several in one cell if the reading says so.
     Marked(CellReading),
+    /// As [`Marked`](Self::Marked) with other characters, as in `b-per`, `B_PER` or `B:PER`.
+    Variant,
     /// The mark after the type, as in `PER_B` (GiNZA).
     Suffixed,
+    /// A mark without a type, as in `B`.
+    Bare,
+    /// Brackets around the words of an entity, as in `(PERSON*` and `*)` (CoNLL-2012).
+    Bracketed,
     /// The types and numbers of the entities, as in `P_1-pf_2` (NameTag).
     Numbered,
     /// The index of a tag in a list of names.
@@ -75,8 +85,19 @@ impl TagStyle {
         if share(multi::is_tag_or_list) * 2 >= total {
             return Ok(TagStyle::Marked(CellReading::decide(cells)));
         }
+        if share(brackets::is_cell) == total && inside().any(brackets::begins) {
+            return Ok(TagStyle::Bracketed);
+        }
+        if share(|cell| with_standard_mark(cell).is_some()) == total
+            && inside().any(|cell| cell.starts_with(['B', 'b', 'I', 'i']))
+        {
+            return Ok(TagStyle::Variant);
+        }
         if share(|cell| with_mark_first(cell).is_some()) == total {
             return Ok(TagStyle::Suffixed);
+        }
+        if share(is_mark) == total && inside().any(|cell| cell == "B") {
+            return Ok(TagStyle::Bare);
         }
         if share(|cell| numbered(cell).is_some()) == total {
             return Ok(TagStyle::Numbered);
@@ -105,7 +126,25 @@ impl TagStyle {
                  entity"
                     .to_string(),
             ),
+            TagStyle::Bare => Some(format!(
+                "the tags have no types; all entities get the type {NO_TYPE}"
+            )),
             _ => None,
+        }
+    }
+
+    /// True for a cell that can be a tag in this style.
+    pub fn accepts(&self, cell: &str) -> bool {
+        match self {
+            TagStyle::Marked(_) => multi::is_tag_or_list(cell),
+            _ if is_outside(cell) => true,
+            TagStyle::Variant => with_standard_mark(cell).is_some(),
+            TagStyle::Suffixed => with_mark_first(cell).is_some(),
+            TagStyle::Bare => is_mark(cell),
+            TagStyle::Bracketed => brackets::is_cell(cell),
+            TagStyle::Numbered => numbered(cell).is_some(),
+            TagStyle::Index(names) => cell.parse().is_ok_and(|index: usize| index < names.len()),
+            TagStyle::Plain => !cell.contains(char::is_whitespace),
         }
     }
 
@@ -113,10 +152,9 @@ impl TagStyle {
     fn normalised<'a>(&'a self, cell: &'a str) -> Cow<'a, str> {
         match self {
             _ if is_outside(cell) => Cow::Borrowed("O"),
-            TagStyle::Suffixed => match with_mark_first(cell) {
-                Some(tag) => Cow::Owned(tag),
-                None => Cow::Borrowed(cell),
-            },
+            TagStyle::Variant => or_unchanged(with_standard_mark(cell), cell),
+            TagStyle::Suffixed => or_unchanged(with_mark_first(cell), cell),
+            TagStyle::Bare if is_mark(cell) => Cow::Owned(format!("{cell}-{NO_TYPE}")),
             TagStyle::Index(names) => {
                 let name = cell
                     .parse::<usize>()
@@ -130,7 +168,9 @@ impl TagStyle {
                 }
             }
             TagStyle::Plain => Cow::Owned(format!("I-{cell}")),
-            TagStyle::Marked(_) | TagStyle::Numbered => Cow::Borrowed(cell),
+            TagStyle::Marked(_) | TagStyle::Numbered | TagStyle::Bare | TagStyle::Bracketed => {
+                Cow::Borrowed(cell)
+            }
         }
     }
 
@@ -142,7 +182,8 @@ impl TagStyle {
         match self {
             TagStyle::Marked(reading) => reading.detect_scheme(sentences),
             TagStyle::Plain | TagStyle::Numbered => TagScheme::Iob1,
-            TagStyle::Suffixed | TagStyle::Index(_) => {
+            TagStyle::Bracketed => TagScheme::default(),
+            TagStyle::Variant | TagStyle::Suffixed | TagStyle::Bare | TagStyle::Index(_) => {
                 let tags: Vec<Vec<String>> = sentences
                     .into_iter()
                     .map(|cells| {
@@ -161,8 +202,10 @@ impl TagStyle {
 
     /// Decodes the cells of a sentence to entities and lists all violations of the scheme.
     pub fn decode(&self, cells: &[&str], scheme: TagScheme) -> (Vec<Entity>, Vec<TagProblem>) {
-        if *self == TagStyle::Numbered {
-            return decode_numbered(cells);
+        match self {
+            TagStyle::Numbered => return decode_numbered(cells),
+            TagStyle::Bracketed => return brackets::decode(cells),
+            _ => {}
         }
         let tags: Vec<Cow<str>> = cells.iter().map(|cell| self.normalised(cell)).collect();
         let tags: Vec<&str> = tags.iter().map(AsRef::as_ref).collect();
@@ -173,11 +216,28 @@ impl TagStyle {
     }
 }
 
+fn or_unchanged(tag: Option<String>, cell: &str) -> Cow<'_, str> {
+    tag.map_or(Cow::Borrowed(cell), Cow::Owned)
+}
+
+/// True for the mark of a tag.
+fn is_mark(cell: &str) -> bool {
+    matches!(cell, "B" | "I" | "E" | "S" | "L" | "U" | "M")
+}
+
+/// `b-PER`, `B_PER` or `B:PER` as `B-PER`.
+fn with_standard_mark(cell: &str) -> Option<String> {
+    let mut characters = cell.chars();
+    let mark = characters.next()?.to_ascii_uppercase();
+    let separator = characters.next()?;
+    let standard = format!("{mark}-{}", characters.as_str());
+    (matches!(separator, '-' | '_' | ':') && bio::is_tag(&standard)).then_some(standard)
+}
+
 /// `PER_B` or `PER-B` as `B-PER`.
 fn with_mark_first(cell: &str) -> Option<String> {
     let (label, mark) = cell.rsplit_once(['_', '-'])?;
-    let is_mark = matches!(mark, "B" | "I" | "E" | "S" | "L" | "U" | "M");
-    (is_mark && !label.is_empty()).then(|| format!("{mark}-{label}"))
+    (is_mark(mark) && !label.is_empty()).then(|| format!("{mark}-{label}"))
 }
 
 /// The types and numbers of `P_1-pf_2`.
@@ -250,9 +310,15 @@ mod tests {
             ["PER-B", "PER-E", "O", "LOC-S"],
             ["PER", "PER", "O", "LOC"],
             ["PER_1", "PER_1", "_", "LOC_2"],
+            ["B_PER", "I_PER", "O", "B_LOC"],
+            ["(PER*", "*)", "*", "(LOC)"],
         ] {
             assert_eq!(read(&cells, None).as_ref(), Ok(&expected), "{cells:?}");
         }
+        let entities = read(&["b-per", "i-per", "o", "b-loc"], None).unwrap();
+        assert_eq!(entities[0], Entity::new(0, 2, "per"));
+        let entities = read(&["B", "I", "O", "B"], None).unwrap();
+        assert_eq!(entities[1], Entity::new(3, 4, NO_TYPE));
         let cells = ["1", "2", "0", "3"];
         let names = ["O", "B-PER", "I-PER", "B-LOC"];
         assert_eq!(read(&cells, Some(&names)).as_ref(), Ok(&expected));

@@ -1,4 +1,5 @@
-//! Writing PubTator: title and abstract on a line each, then one tab-separated line per entity.
+//! Writing PubTator: title and abstract on a line each, then one tab-separated line per entity,
+//! with `-` as its identifier.
 //!
 //! The first line of a document is its title; a document of one line is split after its first sentence. Offsets count
 //! characters in title and abstract joined by one character.
@@ -50,7 +51,8 @@ impl Pubtator {
         writeln!(out, "{name}|a|{}", line(text)).map_err(write_error)?;
         for ((start, end), entity) in entities {
             let text = entity.texts.concat().replace(['\n', '\r', '\t'], " ");
-            writeln!(out, "{name}\t{start}\t{end}\t{text}\t{}", entity.label)
+            // Many readers skip rows without an identifier; PubTator writes `-` for none.
+            writeln!(out, "{name}\t{start}\t{end}\t{text}\t{}\t-", entity.label)
                 .map_err(write_error)?;
         }
         records::lose_document_extras(document, &[Loss::Score], summary);
@@ -132,8 +134,8 @@ mod tests {
         let (output, summary) = written(&[title, text]);
         assert_eq!(
             output,
-            "25763772|t|DCTN4 in 👍.\n25763772|a|Cystic fibrosis.\n25763772\t0\t5\tDCTN4\tGene\n\
-             25763772\t12\t27\tCystic fibrosis\tDisease\n\n"
+            "25763772|t|DCTN4 in 👍.\n25763772|a|Cystic fibrosis.\n25763772\t0\t5\tDCTN4\tGene\t-\n\
+             25763772\t12\t27\tCystic fibrosis\tDisease\t-\n\n"
         );
         assert_eq!(summary.losses.len(), 0);
     }
