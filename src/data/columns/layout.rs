@@ -1,14 +1,17 @@
 //! Detecting the content of the columns of a column file.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use super::header::ColumnHeader;
 use super::inline::{self, Inline};
+use super::tag_columns::{
+    are_chunks, choose_tag_columns, detect_scheme, detect_style, mostly_tags, prediction_column,
+};
+use super::word_column::{has_paired_numbers, has_positions, has_word_numbers, language_prefix};
 use super::{conll_2012, names, unmarked};
 use crate::data::ReadOptions;
 use crate::data::source::Source;
 use crate::data::tags::bio::{self, TagProblem};
-use crate::data::tags::multi::{self, CellReading};
 use crate::data::tags::scheme::TagScheme;
 use crate::data::tags::style::{StyleError, TagStyle};
 use crate::text::Entity;
@@ -81,12 +84,6 @@ pub(super) type Sample<'a> = Vec<Vec<Vec<&'a str>>>;
 
 /// How the line before a document starts: `-DOCSTART-` in CoNLL-2003, `-DOCSTART FILE` in KPWr.
 pub(super) const DOCUMENT_START: &str = "-DOCSTART";
-
-/// The labels of phrase chunks, which CoNLL files have in addition to entities.
-const CHUNKS: [&str; 17] = [
-    "NP", "VP", "PP", "ADVP", "ADJP", "SBAR", "PRT", "INTJ", "CONJP", "LST", "UCP", "NC", "VC",
-    "PC", "ADVC", "ADJC", "CC",
-];
 
 impl ColumnLayout {
     /// Determines the layout of a file from the options, then from a `# global.columns` line, then from its rows.
@@ -193,7 +190,7 @@ impl ColumnLayout {
         let ignored = tag_like
             .into_iter()
             .filter(|column| !given && !tags.contains(column) && Some(*column) != predicted)
-            .filter(|column| !labels(&rows, *column).iter().all(|l| CHUNKS.contains(l)))
+            .filter(|column| !are_chunks(&rows, *column))
             .collect();
         Ok(Some(Self {
             tabs,
@@ -317,134 +314,6 @@ fn usual_width(sample: &Sample) -> Option<usize> {
         .map(|(width, _)| width)
 }
 
-/// True when the first column numbers the words of each sentence from 1, in at least 90 % of the rows.
-fn has_word_numbers(sample: &Sample) -> bool {
-    let (mut rows, mut consecutive, mut beyond_one) = (0, 0, false);
-    for sentence in sample {
-        let mut previous = 0;
-        for row in sentence.iter().filter(|row| !is_range(row[0])) {
-            rows += 1;
-            let number = row[0].parse::<usize>().unwrap_or(0);
-            if number > 0 && number == previous + 1 {
-                consecutive += 1;
-                beyond_one |= number > 1;
-            }
-            previous = number;
-        }
-    }
-    beyond_one && consecutive * 10 >= rows * 9
-}
-
-/// True when the first column has the numbers of sentence and word in every row, as in WebAnno's TSV 2: `1-1`, `1-2`.
-fn has_paired_numbers(sample: &Sample) -> bool {
-    sample.iter().all(|sentence| {
-        (1..).zip(sentence).all(|(number, row)| {
-            let pair = row[0].split_once('-');
-            row.len() >= 3
-                && is_range(row[0])
-                && pair.is_some_and(|(_, word)| word.parse() == Ok(number))
-        })
-    })
-}
-
-/// True for the word numbers of CoNLL-U's multiword tokens (`3-4`) and empty nodes (`3.1`).
-pub(super) fn is_range(id: &str) -> bool {
-    id.split_once(['-', '.']).is_some_and(|(from, to)| {
-        let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-        number(from) && number(to)
-    })
-}
-
-/// The last of several tag columns if it repeats most entities of the one before, as the predictions in the output of
-/// taggers do. Layers of nested entities do not repeat each other.
-fn prediction_column(rows: &[&[&str]], tags: &[usize]) -> Option<usize> {
-    let [.., gold, predicted] = tags else {
-        return None;
-    };
-    let both = rows
-        .iter()
-        .map(|row| (row[*gold], row[*predicted]))
-        .filter(|tags| *tags != ("O", "O"));
-    let (mut equal, mut all) = (0, 0);
-    for (gold, predicted) in both {
-        all += 1;
-        equal += usize::from(gold == predicted);
-    }
-    (equal > 1 && equal * 2 > all).then_some(*predicted)
-}
-
-/// How the tags are spelled. Tags that fit no spelling are read as marks with types, which reports every wrong one.
-fn detect_style(
-    rows: &[&[&str]],
-    tags: &[usize],
-    options: &ReadOptions,
-) -> Result<TagStyle, LayoutError> {
-    let cells = || {
-        rows.iter()
-            .flat_map(|row| tags.iter().map(|column| row[*column]))
-    };
-    match TagStyle::detect(cells(), options.labels.as_deref()) {
-        Ok(style) => Ok(style),
-        Err(StyleError::NotTags(_)) => Ok(TagStyle::Marked(CellReading::decide(cells()))),
-        Err(error) => Err(LayoutError::Numbers(error)),
-    }
-}
-
-/// The language and colon with which every word begins in WikiANN, as in `en:Paris`.
-fn language_prefix(rows: &[&[&str]], word: usize) -> Option<String> {
-    let (language, _) = rows.first()?.get(word)?.split_once(':')?;
-    let is_code = (2..=12).contains(&language.len())
-        && language
-            .bytes()
-            .all(|byte| byte.is_ascii_lowercase() || byte == b'-');
-    let prefix = format!("{language}:");
-    let mut words = rows.iter().map(|row| row[word]);
-    (is_code && rows.len() > 1 && words.all(|word| word.starts_with(&prefix))).then_some(prefix)
-}
-
-fn mostly_tags(rows: &[&[&str]], column: usize) -> bool {
-    let tags = rows
-        .iter()
-        .filter(|row| multi::is_tag_or_list(row[column]))
-        .count();
-    tags * 2 > rows.len()
-}
-
-fn labels<'a>(rows: &[&[&'a str]], column: usize) -> BTreeSet<&'a str> {
-    rows.iter()
-        .flat_map(|row| multi::labels_of(row[column]))
-        .collect()
-}
-
-/// The last of the columns that look like tags and have entities, and the ones left of it that are further layers: all of
-/// them when the words are numbered (GermEval) or when columns without entities follow, which leave room for deeper layers;
-/// else those that share an entity type with it, because chunk columns look like tags too.
-fn choose_tag_columns(rows: &[&[&str]], tag_like: &[usize], numbered: bool) -> Vec<usize> {
-    let has_entities = |column: &usize| rows.iter().any(|row| row[*column] != "O");
-    let count = tag_like.iter().rposition(has_entities).map(|last| last + 1);
-    let padded = count.is_some_and(|count| count < tag_like.len());
-    let used = &tag_like[..count.unwrap_or(tag_like.len())];
-    let Some(last) = used.last() else {
-        return Vec::new();
-    };
-    let known = labels(rows, *last);
-    let are_chunks = |column: &usize| labels(rows, *column).iter().all(|l| CHUNKS.contains(l));
-    let mut tags: Vec<usize> = used
-        .iter()
-        .rev()
-        .skip(1)
-        .copied()
-        .take_while(|column| {
-            numbered
-                || (padded && !are_chunks(column))
-                || !labels(rows, *column).is_disjoint(&known)
-        })
-        .collect();
-    tags.reverse();
-    tags.push(*last);
-    tags
-}
-
 fn check_columns(
     width: usize,
     word: usize,
@@ -466,45 +335,6 @@ fn check_columns(
         _ if tags.contains(&word) => Err(LayoutError::WordIsTag(word)),
         _ => Ok(()),
     }
-}
-
-fn detect_scheme(sample: &Sample, width: usize, tags: &[usize], style: &TagStyle) -> TagScheme {
-    let sequences = sample.iter().flat_map(|sentence| {
-        tags.iter().map(move |column| {
-            let rows = sentence.iter().filter(move |row| row.len() == width);
-            rows.map(move |row| row[*column])
-        })
-    });
-    style.detect_scheme(sequences)
-}
-
-/// Splits a character from its position in its word, as in WeiboNER's `科0 技1`; the number may have several digits.
-/// Characters that were lost in an earlier conversion are written as two replacement characters.
-pub(super) fn split_position(word: &str) -> Option<(&str, usize)> {
-    let lost = "\u{fffd}\u{fffd}";
-    let length = if word.starts_with(lost) {
-        lost.len()
-    } else {
-        word.chars().next()?.len_utf8()
-    };
-    let (character, number) = word.split_at(length);
-    let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    digits
-        .then(|| number.parse().ok())
-        .flatten()
-        .map(|number| (character, number))
-}
-
-/// True when every word of the file is a character with a position, and every sentence starts at position 0.
-fn has_positions(sample: &Sample, column: usize) -> bool {
-    sample.iter().all(|sentence| {
-        let mut words = sentence.iter().filter_map(|row| row.get(column));
-        let starts = words
-            .clone()
-            .next()
-            .is_some_and(|word| matches!(split_position(word), Some((_, 0))));
-        starts && words.all(|word| split_position(word).is_some())
-    })
 }
 
 #[cfg(test)]
@@ -544,14 +374,5 @@ mod tests {
         let found = layout("# global.columns = NER FORM NER:2 UPOS\nO\tB-x\tO\tN\n");
         assert_eq!((found.word, found.pos), (1, Some(3)));
         assert_eq!(found.tags, [0, 2]);
-    }
-
-    #[test]
-    fn positions_are_split_from_the_character() {
-        assert_eq!(split_position("科0"), Some(("科", 0)));
-        assert_eq!(split_position("913"), Some(("9", 13)));
-        assert_eq!(split_position("ab1"), None);
-        assert_eq!(split_position("a"), None);
-        assert_eq!(split_position(""), None);
     }
 }

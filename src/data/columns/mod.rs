@@ -10,14 +10,17 @@ pub(super) mod header;
 mod inline;
 pub(super) mod layout;
 mod names;
+mod tag_columns;
 mod unmarked;
+mod word_column;
 
 use std::collections::HashSet;
 
 use super::source::{Collector, Source};
 use super::{ReadOptions, tags, words};
 use crate::text::{Entity, Sentence};
-use layout::{ColumnLayout, DOCUMENT_START, is_comment, is_range, split_position};
+use layout::{ColumnLayout, DOCUMENT_START, is_comment};
+use word_column::{is_range, split_position};
 
 /// Reads a column file.
 ///
