@@ -77,7 +77,10 @@ fn list(folder: &Path, prefix: &str, depth: usize, files: &mut Vec<String>) {
 /// The repository and commit of a folder in a cache; `None` for other folders.
 pub fn origin(folder: &Path) -> Option<Origin> {
     let folder = std::path::absolute(folder).ok()?;
-    let mut parts = folder.components().rev().map(|part| part.as_os_str().to_str());
+    let mut parts = folder
+        .components()
+        .rev()
+        .map(|part| part.as_os_str().to_str());
     let [commit, snapshots, repository] = [parts.next()??, parts.next()??, parts.next()??];
     let name = repository.strip_prefix("models--")?;
     (snapshots == "snapshots" && is_commit(commit)).then(|| Origin {
@@ -177,7 +180,10 @@ mod tests {
     fn the_origin_of_a_folder_in_a_cache() {
         let folder = format!("/c/models--a--b/snapshots/{COMMIT}");
         let found = origin(Path::new(&folder)).unwrap();
-        assert_eq!((found.repository.as_str(), found.commit.as_str()), ("a/b", COMMIT));
+        assert_eq!(
+            (found.repository.as_str(), found.commit.as_str()),
+            ("a/b", COMMIT)
+        );
         assert_eq!(origin(Path::new("/c/models--a--b/snapshots/main")), None);
         assert_eq!(origin(Path::new("/c/encoders/all-MiniLM-L6-v2")), None);
         assert_eq!(origin(Path::new("/")), None);

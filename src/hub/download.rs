@@ -132,7 +132,12 @@ impl Download<'_> {
                 return Err(Fault::WrongHash {
                     host: client.host(),
                     file: self.file.into(),
-                    expected: self.hash.as_ref().map(Hash::text).unwrap_or_default().into(),
+                    expected: self
+                        .hash
+                        .as_ref()
+                        .map(Hash::text)
+                        .unwrap_or_default()
+                        .into(),
                     found,
                 });
             }
@@ -146,7 +151,10 @@ impl Download<'_> {
     /// The hash of a file if it is not the expected one.
     fn wrong_hash(&self, path: &Path) -> Result<Option<String>> {
         let Some(hash) = &self.hash else {
-            tracing::warn!("{}: the server gives no hash; only the size was checked", self.file);
+            tracing::warn!(
+                "{}: the server gives no hash; only the size was checked",
+                self.file
+            );
             return Ok(None);
         };
         let found = hash.compute(path)?;
@@ -249,7 +257,9 @@ impl Download<'_> {
         if answer.status == 206 {
             let range = answer.own_header("content-range").unwrap_or_default();
             let (range, total) = range.split_once('/').unwrap_or((range, "*"));
-            let first = range.strip_prefix("bytes ").and_then(|range| range.split('-').next());
+            let first = range
+                .strip_prefix("bytes ")
+                .and_then(|range| range.split('-').next());
             if first.and_then(number) != Some(start) {
                 return Err(Fault::Protocol {
                     host: answer.host.clone(),
@@ -289,7 +299,10 @@ fn remove(path: &Path) -> Result<(), Fault> {
 }
 
 /// Locks a file, waiting for other processes. On file systems without locks nothing is locked.
-fn take_lock(path: &Path, report: &mut dyn FnMut(u64) -> ControlFlow<()>) -> Result<Option<File>, Fault> {
+fn take_lock(
+    path: &Path,
+    report: &mut dyn FnMut(u64) -> ControlFlow<()>,
+) -> Result<Option<File>, Fault> {
     let mut has_told = false;
     loop {
         let mut options = OpenOptions::new();

@@ -146,7 +146,10 @@ impl Fault {
                 "disk full: {} more are needed in {}{}; free space, or set HF_HUB_CACHE to a folder on another disk",
                 bytes(needed),
                 path.display(),
-                available.map_or(String::new(), |free| format!(", but only {} are free", bytes(free)))
+                available.map_or(String::new(), |free| format!(
+                    ", but only {} are free",
+                    bytes(free)
+                ))
             ),
         };
         Error::Hub {
@@ -218,33 +221,67 @@ mod tests {
         for (code, error, has_token, expected) in [
             (401, None, false, "set HF_TOKEN"),
             (401, None, true, "is not valid or may not read it"),
-            (401, Some("GatedRepo"), false, "accept its conditions on https://h/a"),
-            (403, Some("GatedRepo"), true, "accept its conditions on https://h/a"),
-            (404, Some("RevisionNotFound"), false, "no such branch, tag or commit"),
+            (
+                401,
+                Some("GatedRepo"),
+                false,
+                "accept its conditions on https://h/a",
+            ),
+            (
+                403,
+                Some("GatedRepo"),
+                true,
+                "accept its conditions on https://h/a",
+            ),
+            (
+                404,
+                Some("RevisionNotFound"),
+                false,
+                "no such branch, tag or commit",
+            ),
             (404, None, false, "check the name"),
             (429, None, false, "wait some minutes"),
             (503, None, false, "try again later"),
             (418, None, false, "check HF_ENDPOINT"),
         ] {
-            let problem = status(code, error).explain("a", "https://h/a", has_token).to_string();
-            assert!(problem.starts_with(&format!("a: h answered {code}: ")), "{problem}");
+            let problem = status(code, error)
+                .explain("a", "https://h/a", has_token)
+                .to_string();
+            assert!(
+                problem.starts_with(&format!("a: h answered {code}: ")),
+                "{problem}"
+            );
             assert!(problem.contains(expected), "{problem}");
         }
     }
 
     #[test]
     fn transient_faults() {
-        for (code, expected) in [(500, true), (429, true), (503, true), (501, false), (404, false)] {
+        for (code, expected) in [
+            (500, true),
+            (429, true),
+            (503, true),
+            (501, false),
+            (404, false),
+        ] {
             assert_eq!(status(code, None).is_transient(), expected, "{code}");
         }
         let full = Fault::writing(Path::new("x"), 5, std::io::ErrorKind::StorageFull.into());
         let problem = full.explain("a", "p", false).to_string();
-        assert!(problem.starts_with("a: disk full: 5 bytes more"), "{problem}");
+        assert!(
+            problem.starts_with("a: disk full: 5 bytes more"),
+            "{problem}"
+        );
     }
 
     #[test]
     fn sizes_for_people() {
-        for (count, expected) in [(999, "999 bytes"), (1000, "1.0 kB"), (1_234_567, "1.2 MB"), (5 << 40, "5.5 TB")] {
+        for (count, expected) in [
+            (999, "999 bytes"),
+            (1000, "1.0 kB"),
+            (1_234_567, "1.2 MB"),
+            (5 << 40, "5.5 TB"),
+        ] {
             assert_eq!(bytes(count), expected);
         }
     }

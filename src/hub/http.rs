@@ -68,7 +68,10 @@ impl Client {
             Some(token) => {
                 let value = HeaderValue::from_str(&format!("Bearer {}", token.secret()));
                 let mut value = value.map_err(|_| {
-                    Error::Config("the access token (HF_TOKEN or its file) has characters that no token has".into())
+                    Error::Config(
+                        "the access token (HF_TOKEN or its file) has characters that no token has"
+                            .into(),
+                    )
                 })?;
                 value.set_sensitive(true);
                 Some(value)
@@ -111,7 +114,11 @@ impl Client {
         self.retry(|| {
             let mut answer = self.send(Method::GET, address, None, Redirects::Follow)?;
             answer.check()?;
-            let text = answer.body.with_config().limit(LONGEST_TEXT).read_to_string();
+            let text = answer
+                .body
+                .with_config()
+                .limit(LONGEST_TEXT)
+                .read_to_string();
             text.map_err(|problem| self.fault(&answer.host, problem))
         })
     }
@@ -156,14 +163,23 @@ impl Client {
     pub fn wait(&self, failures: usize, fault: &Fault) {
         let doubled = self.pause * (1 << failures.saturating_sub(1).min(10));
         let pause = match fault {
-            Fault::Status { wait: Some(seconds), .. } => Duration::from_secs(*seconds).max(doubled),
+            Fault::Status {
+                wait: Some(seconds),
+                ..
+            } => Duration::from_secs(*seconds).max(doubled),
             _ => doubled,
         };
         tracing::debug!("attempt {failures} failed, the next one follows");
         std::thread::sleep(pause.min(LONGEST_PAUSE));
     }
 
-    fn send(&self, method: Method, address: &str, range: Option<&str>, redirects: Redirects) -> Result<Answer, Fault> {
+    fn send(
+        &self,
+        method: Method,
+        address: &str,
+        range: Option<&str>,
+        redirects: Redirects,
+    ) -> Result<Answer, Fault> {
         let mut uri: Uri = address.parse().map_err(|_| Fault::Protocol {
             host: self.host(),
             reason: "an address of the file cannot be made".into(),
@@ -184,7 +200,10 @@ impl Client {
                 host: host.clone(),
                 reason: "an address that is not valid".into(),
             })?;
-            let response = self.agent.run(request).map_err(|problem| self.fault(&host, problem))?;
+            let response = self
+                .agent
+                .run(request)
+                .map_err(|problem| self.fault(&host, problem))?;
             let (parts, body) = response.into_parts();
             let status = parts.status.as_u16();
             let is_final = match redirects {
@@ -200,7 +219,8 @@ impl Client {
                     body,
                 });
             }
-            let next = text(&parts.headers, header::LOCATION.as_str()).and_then(|to| join(&uri, to));
+            let next =
+                text(&parts.headers, header::LOCATION.as_str()).and_then(|to| join(&uri, to));
             let next = next.ok_or_else(|| Fault::Protocol {
                 host: host.clone(),
                 reason: format!("a redirect ({status}) without a usable address"),
@@ -263,7 +283,9 @@ impl Client {
             },
             Problem::Rustls(reason) => Fault::Connect {
                 host,
-                reason: format!("TLS: {reason}; behind a proxy that replaces certificates, set SSL_CERT_FILE"),
+                reason: format!(
+                    "TLS: {reason}; behind a proxy that replaces certificates, set SSL_CERT_FILE"
+                ),
             },
             Problem::BodyExceedsLimit(limit) => Fault::Protocol {
                 host,
@@ -315,10 +337,12 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 
 /// Certificates: those built in, or those of the file that `SSL_CERT_FILE` or `REQUESTS_CA_BUNDLE` names.
 fn tls() -> Result<TlsConfig> {
-    let named = ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"].into_iter().find_map(|name| {
-        let path = variable(name).filter(|path| !path.trim().is_empty())?;
-        Some((name, path))
-    });
+    let named = ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"]
+        .into_iter()
+        .find_map(|name| {
+            let path = variable(name).filter(|path| !path.trim().is_empty())?;
+            Some((name, path))
+        });
     let Some((name, path)) = named else {
         return Ok(TlsConfig::default());
     };
@@ -329,7 +353,9 @@ fn tls() -> Result<TlsConfig> {
     });
     let certificates: Vec<_> = certificates.collect();
     if certificates.is_empty() {
-        return Err(Error::Config(format!("{name}={path}: the file has no certificates in PEM format")));
+        return Err(Error::Config(format!(
+            "{name}={path}: the file has no certificates in PEM format"
+        )));
     }
     let roots = RootCerts::Specific(std::sync::Arc::new(certificates));
     Ok(TlsConfig::builder().root_certs(roots).build())
@@ -359,7 +385,11 @@ fn is_loopback(uri: &Uri) -> bool {
 /// True if two addresses have the same scheme, host and port.
 fn is_same_server(one: &Uri, other: &Uri) -> bool {
     let parts = |uri: &Uri| {
-        let usual = if scheme(uri) == Some("https") { 443 } else { 80 };
+        let usual = if scheme(uri) == Some("https") {
+            443
+        } else {
+            80
+        };
         (
             scheme(uri),
             uri.host().map(str::to_ascii_lowercase),
@@ -381,7 +411,10 @@ fn join(base: &Uri, location: &str) -> Option<Uri> {
     } else if location.starts_with('/') {
         format!("{server}{location}")
     } else {
-        let folder = base.path().rsplit_once('/').map_or("", |(folder, _)| folder);
+        let folder = base
+            .path()
+            .rsplit_once('/')
+            .map_or("", |(folder, _)| folder);
         format!("{server}{folder}/{location}")
     };
     let uri: Uri = address.parse().ok()?;
@@ -392,7 +425,8 @@ fn join(base: &Uri, location: &str) -> Option<Uri> {
 pub fn escaped(path: &str, keep_slashes: bool) -> String {
     let mut text = String::new();
     for byte in path.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) || (byte == b'/' && keep_slashes) {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) || (byte == b'/' && keep_slashes)
+        {
             text.push(char::from(byte));
         } else {
             text += &format!("%{byte:02X}");
@@ -423,9 +457,16 @@ mod tests {
 
     #[test]
     fn the_token_is_for_one_server() {
-        let is_same = |one: &str, other: &str| is_same_server(&one.parse().unwrap(), &other.parse().unwrap());
+        let is_same =
+            |one: &str, other: &str| is_same_server(&one.parse().unwrap(), &other.parse().unwrap());
         assert!(is_same("https://h/a", "https://H:443/b"));
-        for other in ["http://h/a", "https://h:1/a", "https://h.evil/a", "https://h@evil/a", "https://evil/h"] {
+        for other in [
+            "http://h/a",
+            "https://h:1/a",
+            "https://h.evil/a",
+            "https://h@evil/a",
+            "https://evil/h",
+        ] {
             assert!(!is_same("https://h/a", other), "{other}");
         }
     }

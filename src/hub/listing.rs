@@ -45,23 +45,32 @@ impl Listing {
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let info: Info =
-            serde_json::from_str(text).map_err(|problem| format!("no description of a model: {problem}"))?;
+        let info: Info = serde_json::from_str(text)
+            .map_err(|problem| format!("no description of a model: {problem}"))?;
         if !is_commit(&info.sha) {
             return Err("the commit is not one of git".into());
         }
         if info.siblings.len() > MOST_FILES {
             return Err(format!("{} files", info.siblings.len()));
         }
-        let files: Vec<String> = info.siblings.into_iter().map(|file| file.rfilename).collect();
+        let files: Vec<String> = info
+            .siblings
+            .into_iter()
+            .map(|file| file.rfilename)
+            .collect();
         // A file that would land outside of its folder means that nothing in the answer can be trusted.
         if let Some(path) = files.iter().find(|path| escapes(path)) {
-            return Err(format!("the file {path:?} would be outside of the model's folder"));
+            return Err(format!(
+                "the file {path:?} would be outside of the model's folder"
+            ));
         }
         Ok(Self {
             commit: info.sha,
             // Names that some systems cannot have are no files that we use.
-            files: files.into_iter().filter(|path| is_safe_path(path)).collect(),
+            files: files
+                .into_iter()
+                .filter(|path| is_safe_path(path))
+                .collect(),
         })
     }
 }
@@ -91,8 +100,13 @@ impl FileInfo {
             host: answer.host.clone(),
             reason,
         };
-        if let Some(other) = answer.header("x-repo-commit").filter(|other| *other != commit) {
-            return Err(fail(format!("{file} is of commit {other:?} instead of {commit}")));
+        if let Some(other) = answer
+            .header("x-repo-commit")
+            .filter(|other| *other != commit)
+        {
+            return Err(fail(format!(
+                "{file} is of commit {other:?} instead of {commit}"
+            )));
         }
         let linked = answer.header("x-linked-etag");
         let etag = linked.or_else(|| answer.own_header("etag"));
@@ -133,15 +147,23 @@ mod tests {
             .map(|file| serde_json::json!({"rfilename": file, "size": 3}))
             .collect();
         let sha = "0123456789abcdef0123456789abcdef01234567";
-        Listing::parse(&serde_json::json!({"sha": sha, "siblings": siblings, "private": false}).to_string())
+        Listing::parse(
+            &serde_json::json!({"sha": sha, "siblings": siblings, "private": false}).to_string(),
+        )
     }
 
     #[test]
     fn paths_that_leave_the_folder_are_refused() {
-        assert_eq!(parsed(&["a.json", "b/c", "nul "]).unwrap().files, ["a.json", "b/c"]);
+        assert_eq!(
+            parsed(&["a.json", "b/c", "nul "]).unwrap().files,
+            ["a.json", "b/c"]
+        );
         for path in ["../a", "a/../../b", "/etc/passwd", "a\\b", "C:/a", ".."] {
             let problem = parsed(&["a.json", path]).unwrap_err();
-            assert!(problem.contains("outside of the model's folder"), "{problem}");
+            assert!(
+                problem.contains("outside of the model's folder"),
+                "{problem}"
+            );
         }
         assert!(Listing::parse("<html>").is_err());
         assert!(Listing::parse(r#"{"sha": "../../x"}"#).is_err());
@@ -150,7 +172,13 @@ mod tests {
     #[test]
     fn etags_are_file_names() {
         assert_eq!(normalized("W/\"abc\""), "abc");
-        for (etag, expected) in [("abc-1_d", true), ("../a", false), ("", false), ("a/b", false), ("a.lock", false)] {
+        for (etag, expected) in [
+            ("abc-1_d", true),
+            ("../a", false),
+            ("", false),
+            ("a/b", false),
+            ("a.lock", false),
+        ] {
             assert_eq!(is_file_name(etag), expected, "{etag}");
         }
     }

@@ -152,7 +152,11 @@ impl Hub {
             }
             let first = wanted.first().map_or("", |one| one.any_of[0][0]);
             if Path::new(name).is_dir() {
-                return Err(not_local(name, first, "this folder is there, but it is not one of a model"));
+                return Err(not_local(
+                    name,
+                    first,
+                    "this folder is there, but it is not one of a model",
+                ));
             }
             if let Err(reason) = name.parse::<RepoId>() {
                 return Err(not_local(name, first, &reason));
@@ -259,10 +263,19 @@ mod tests {
         std::fs::create_dir(&model).unwrap();
         let name = model.display().to_string();
         let problem = hub.find(&name, CONFIG).unwrap_err().to_string();
-        assert!(problem.contains("no such folder with a config.json"), "{problem}");
+        assert!(
+            problem.contains("no such folder with a config.json"),
+            "{problem}"
+        );
         std::fs::write(model.join("config.json"), "{}").unwrap();
         let found = hub.find(&name, CONFIG).unwrap();
-        assert_eq!(found, Found { folder: model, origin: None });
+        assert_eq!(
+            found,
+            Found {
+                folder: model,
+                origin: None
+            }
+        );
     }
 
     #[test]
@@ -271,7 +284,11 @@ mod tests {
         let hub = hub(folder.path());
         let repo = folder.path().join("models--a--b");
         let problem = hub.find("a/b", CONFIG).unwrap_err().to_string();
-        for part in ["a/b: it is not in the cache", "--offline", "NERZOO_ENCODERS"] {
+        for part in [
+            "a/b: it is not in the cache",
+            "--offline",
+            "NERZOO_ENCODERS",
+        ] {
             assert!(problem.contains(part), "{problem}");
         }
         let snapshot = repo.join("snapshots").join(COMMIT);
@@ -287,19 +304,28 @@ mod tests {
             let found = hub.find(name, CONFIG).unwrap();
             assert_eq!(found.folder, snapshot);
             let origin = found.origin.unwrap();
-            assert_eq!((origin.repository.as_str(), origin.commit.as_str()), ("a/b", COMMIT));
+            assert_eq!(
+                (origin.repository.as_str(), origin.commit.as_str()),
+                ("a/b", COMMIT)
+            );
         }
         assert!(hub.find("a/b@v2", CONFIG).is_err());
         // The folder itself says where it is from.
         let path = snapshot.display().to_string();
-        assert_eq!(hub.find(&path, CONFIG).unwrap().origin.unwrap().repository, "a/b");
+        assert_eq!(
+            hub.find(&path, CONFIG).unwrap().origin.unwrap().repository,
+            "a/b"
+        );
     }
 
     #[test]
     fn names_of_no_repository_are_explained() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["no/such/folder", "./x", "/none", "", "hf:a/b/c"] {
-            let problem = hub(folder.path()).find(name, CONFIG).unwrap_err().to_string();
+            let problem = hub(folder.path())
+                .find(name, CONFIG)
+                .unwrap_err()
+                .to_string();
             assert!(problem.contains("on the hub"), "{problem}");
         }
     }

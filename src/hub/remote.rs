@@ -39,7 +39,12 @@ impl Planned {
 
 impl Hub {
     /// Downloads what is missing of a repository's wanted files. `reason` says why the cache is not enough.
-    pub(super) fn download(&self, id: &RepoId, wanted: &[Wanted<'_>], reason: &str) -> Result<Snapshot> {
+    pub(super) fn download(
+        &self,
+        id: &RepoId,
+        wanted: &[Wanted<'_>],
+        reason: &str,
+    ) -> Result<Snapshot> {
         let name = id.to_string();
         let client = self.client()?;
         tracing::info!("{name}: {reason}; asking {}", client.host());
@@ -50,8 +55,11 @@ impl Hub {
         let chosen = wanted::choose(&listing.files, wanted)
             .map_err(|problem| failed(&name, format!("{page} (commit {commit}): {problem}")))?;
         let repo = RepoCache::new(&self.cache, id);
-        let plan = self.plan(&client, id, &repo, commit, chosen).map_err(explain)?;
-        self.fetch_all(&client, &name, &plan, &repo).map_err(explain)?;
+        let plan = self
+            .plan(&client, id, &repo, commit, chosen)
+            .map_err(explain)?;
+        self.fetch_all(&client, &name, &plan, &repo)
+            .map_err(explain)?;
         for planned in &plan {
             repo.link(commit, &planned.file, &planned.info.etag)?;
         }
@@ -67,10 +75,19 @@ impl Hub {
 
     /// Downloads one file from an http(s) address, which need not be a hub's: into `target`, resumed from
     /// `target.incomplete`, and checked against its size in bytes and its SHA-256. The token is sent to the endpoint only.
-    pub fn download_file(&self, address: &str, target: &Path, size: u64, sha256: &str) -> Result<()> {
+    pub fn download_file(
+        &self,
+        address: &str,
+        target: &Path,
+        size: u64,
+        sha256: &str,
+    ) -> Result<()> {
         let page = address.split('?').next().unwrap_or_default();
         if self.offline {
-            return Err(failed(page, "downloads are off (--offline or HF_HUB_OFFLINE)".into()));
+            return Err(failed(
+                page,
+                "downloads are off (--offline or HF_HUB_OFFLINE)".into(),
+            ));
         }
         let client = self.client()?;
         let download = Download {
@@ -141,9 +158,18 @@ impl Hub {
         Ok(())
     }
 
-    fn fetch_all(&self, client: &Client, name: &str, plan: &[Planned], repo: &RepoCache) -> Result<(), Fault> {
+    fn fetch_all(
+        &self,
+        client: &Client,
+        name: &str,
+        plan: &[Planned],
+        repo: &RepoCache,
+    ) -> Result<(), Fault> {
         let total = plan.iter().map(|planned| planned.info.size).sum();
-        let missing = plan.iter().map(|planned| planned.download().missing()).sum();
+        let missing = plan
+            .iter()
+            .map(|planned| planned.download().missing())
+            .sum();
         check_space(&self.cache, missing)?;
         let mut before = 0;
         let last = Cell::new(None::<Instant>);

@@ -134,8 +134,28 @@ mod tests {
     #[test]
     fn paths_and_bad_names_are_refused() {
         for text in [
-            "", "/", "/a", "a/", "a/b/c", "../a", "a/..", ".", "./a", "~/a", "a b", "a\\b", "-a", "a--b", "a@",
-            "a@..", "a@../x", "a@/x", "a@x y", "C:\\a", "a@b@\u{7f}", "é",
+            "",
+            "/",
+            "/a",
+            "a/",
+            "a/b/c",
+            "../a",
+            "a/..",
+            ".",
+            "./a",
+            "~/a",
+            "a b",
+            "a\\b",
+            "-a",
+            "a--b",
+            "a@",
+            "a@..",
+            "a@../x",
+            "a@/x",
+            "a@x y",
+            "C:\\a",
+            "a@b@\u{7f}",
+            "é",
         ] {
             assert!(text.parse::<RepoId>().is_err(), "{text:?}");
         }
@@ -143,11 +163,18 @@ mod tests {
 
     #[test]
     fn paths_that_leave_the_folder_are_not_safe() {
-        for path in ["a", "a/b.json", ".gitattributes", "1_Pooling/config.json", "a..b"] {
+        for path in [
+            "a",
+            "a/b.json",
+            ".gitattributes",
+            "1_Pooling/config.json",
+            "a..b",
+        ] {
             assert!(is_safe_path(path), "{path:?}");
         }
         for path in [
-            "", "/a", "../a", "a/../b", "a//b", "a/", "a\\b", "C:/a", "..", ".", "a/.", "a/...", "a\nb", "a. ", " ",
+            "", "/a", "../a", "a/../b", "a//b", "a/", "a\\b", "C:/a", "..", ".", "a/.", "a/...",
+            "a\nb", "a. ", " ",
         ] {
             assert!(!is_safe_path(path), "{path:?}");
         }

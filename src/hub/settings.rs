@@ -50,7 +50,8 @@ pub(super) fn endpoint(variables: Variables<'_>) -> String {
 
 /// The cache folder: `HF_HUB_CACHE`, `HF_HOME/hub` or `~/.cache/huggingface/hub`.
 pub(super) fn cache(variables: Variables<'_>) -> PathBuf {
-    let named = given(variables, "HF_HUB_CACHE").or_else(|| given(variables, "HUGGINGFACE_HUB_CACHE"));
+    let named =
+        given(variables, "HF_HUB_CACHE").or_else(|| given(variables, "HUGGINGFACE_HUB_CACHE"));
     match named {
         Some(cache) => expanded(variables, &cache),
         None => home(variables).join("hub"),
@@ -59,7 +60,8 @@ pub(super) fn cache(variables: Variables<'_>) -> PathBuf {
 
 /// True if `HF_HUB_OFFLINE` (or `TRANSFORMERS_OFFLINE`) is set to 1, true, yes or on.
 pub(super) fn offline(variables: Variables<'_>) -> bool {
-    let value = given(variables, "HF_HUB_OFFLINE").or_else(|| given(variables, "TRANSFORMERS_OFFLINE"));
+    let value =
+        given(variables, "HF_HUB_OFFLINE").or_else(|| given(variables, "TRANSFORMERS_OFFLINE"));
     value.is_some_and(|value| is_true(&value))
 }
 
@@ -68,7 +70,8 @@ pub(super) fn token(variables: Variables<'_>) -> Option<Token> {
     let from_variable = ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"]
         .into_iter()
         .find_map(|name| Token::new(&given(variables, name)?));
-    let is_implicit = !given(variables, "HF_HUB_DISABLE_IMPLICIT_TOKEN").is_some_and(|value| is_true(&value));
+    let is_implicit =
+        !given(variables, "HF_HUB_DISABLE_IMPLICIT_TOKEN").is_some_and(|value| is_true(&value));
     from_variable.or_else(|| {
         let path = match given(variables, "HF_TOKEN_PATH") {
             Some(path) => expanded(variables, &path),
@@ -119,7 +122,8 @@ mod tests {
     fn with<'a>(pairs: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
         move |name| {
             let mut all = pairs.iter().chain(&[("HOME", "/u")]);
-            all.find(|(key, _)| *key == name).map(|(_, value)| value.to_string())
+            all.find(|(key, _)| *key == name)
+                .map(|(_, value)| value.to_string())
         }
     }
 
@@ -139,9 +143,16 @@ mod tests {
     #[test]
     fn endpoint_and_offline() {
         assert_eq!(endpoint(&with(&[])), ENDPOINT);
-        assert_eq!(endpoint(&with(&[("HF_ENDPOINT", "http://h:1/")])), "http://h:1");
+        assert_eq!(
+            endpoint(&with(&[("HF_ENDPOINT", "http://h:1/")])),
+            "http://h:1"
+        );
         for (value, expected) in [("1", true), ("TRUE", true), ("0", false), ("", false)] {
-            assert_eq!(offline(&with(&[("HF_HUB_OFFLINE", value)])), expected, "{value}");
+            assert_eq!(
+                offline(&with(&[("HF_HUB_OFFLINE", value)])),
+                expected,
+                "{value}"
+            );
         }
     }
 
@@ -162,7 +173,10 @@ mod tests {
             assert_eq!(token.secret(), expected);
             assert!(!format!("{token:?}").contains("hf_"));
         }
-        let off = [("HF_HOME", home.as_str()), ("HF_HUB_DISABLE_IMPLICIT_TOKEN", "1")];
+        let off = [
+            ("HF_HOME", home.as_str()),
+            ("HF_HUB_DISABLE_IMPLICIT_TOKEN", "1"),
+        ];
         assert_eq!(token(&with(&off)), None);
     }
 }

@@ -66,7 +66,10 @@ impl<'a> Wanted<'a> {
             .collect();
         let mut problem = format!("there is no {}", self.names());
         if !found.is_empty() {
-            problem += &format!(", only {}, which this program does not read", found.join(", "));
+            problem += &format!(
+                ", only {}, which this program does not read",
+                found.join(", ")
+            );
         }
         if self.remedy.is_empty() {
             problem
