@@ -210,7 +210,10 @@ impl State {
                 &[("Location", &format!("/api/cache{}", request.path))],
                 b"",
             ),
-            _ if is_storage => self.content(&request, matches!(fault, Some(Fault::NoRange))),
+            _ if is_storage => {
+                let file = request.path.trim_start_matches("/lfs/").split('?').next()?;
+                self.content(&request, file, matches!(fault, Some(Fault::NoRange)))
+            }
             _ => self.hub_answer(&request, matches!(fault, Some(Fault::NoRange))),
         };
         write(stream, &request.method, answer, fault)
@@ -264,7 +267,7 @@ impl State {
             ];
             return Answer::new(302, &headers, b"Found. Redirecting");
         }
-        let mut answer = self.content(request, no_range);
+        let mut answer = self.content(request, file, no_range);
         answer.headers.push(("X-Repo-Commit".into(), COMMIT.into()));
         answer
             .headers
@@ -284,12 +287,8 @@ impl State {
     }
 
     /// The content of a file, or a part of it.
-    fn content(&self, request: &Seen, no_range: bool) -> Answer {
-        let path = request.path.split('?').next().unwrap_or_default();
-        let name = path
-            .strip_prefix("/lfs/")
-            .or_else(|| path.split_once(COMMIT).map(|(_, name)| &name[1..]));
-        let Some(content) = name.and_then(|name| self.files.get(name)) else {
+    fn content(&self, request: &Seen, file: &str, no_range: bool) -> Answer {
+        let Some(content) = self.files.get(file) else {
             return Answer::error(404, "EntryNotFound");
         };
         let range = request.range.as_deref().filter(|_| !no_range);
