@@ -501,6 +501,44 @@ fn two_at_once_download_each_file_once() {
     assert_eq!(setup.transfers().len(), 1);
 }
 
+/// Variables by which this program, started as another process, gets the hub's address and the cache.
+const CHILD: [&str; 2] = ["NERZOO_TEST_HUB", "NERZOO_TEST_CACHE"];
+
+/// The other processes of the next test; without its variables it does nothing.
+#[test]
+fn child_process() {
+    let [Ok(endpoint), Ok(cache)] = CHILD.map(std::env::var) else {
+        return;
+    };
+    let hub = Hub {
+        endpoint,
+        cache: cache.into(),
+        token: None,
+        offline: false,
+        ..Hub::from_env()
+    };
+    check(&hub.find("owner/model", WANTED).unwrap().folder);
+}
+
+#[test]
+fn two_processes_download_each_file_once() {
+    let setup = Setup::new();
+    let late = Fault::Slow(Duration::from_secs(1));
+    setup.server.fail("GET", "/lfs/", 1, late);
+    let start = || {
+        Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "child_process"])
+            .env(CHILD[0], &setup.server.address)
+            .env(CHILD[1], &setup.hub.cache)
+            .spawn()
+            .unwrap()
+    };
+    for mut process in [start(), start()] {
+        assert!(process.wait().unwrap().success());
+    }
+    assert_eq!(setup.transfers().len(), 1);
+}
+
 #[test]
 fn progress_is_reported_and_can_stop_the_download() {
     let mut setup = Setup::new();
@@ -553,7 +591,15 @@ fn a_single_file_is_downloaded_and_checked() {
     get(&sha256(&weights())).unwrap();
     assert!(fs::read(&target).unwrap() == weights());
     assert_eq!(fs::read_dir(target.parent().unwrap()).unwrap().count(), 1);
+    let address = format!(
+        "{}/owner/model/resolve/main/vocab.txt",
+        setup.server.address
+    );
+    assert_eq!(setup.hub.read_text(&address).unwrap(), "[PAD]\n");
+    let problem = setup.hub.read_text(&format!("{address}.none")).unwrap_err();
+    assert!(problem.to_string().contains("404"), "{problem}");
     let offline = setup.hub.clone().offline();
+    assert!(offline.read_text(&address).is_err());
     assert!(offline.download_file(&address, &target, 1, "").is_err());
 }
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use ureq::Agent;
 use ureq::http::header::{self, HeaderMap, HeaderName};
 use ureq::http::{HeaderValue, Method, Request, Uri};
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::{Agent, Timeout};
 
 use super::fault::Fault;
 use super::settings::{Token, variable};
@@ -83,6 +83,7 @@ impl Client {
             .user_agent(concat!("nerzoo/", env!("CARGO_PKG_VERSION")))
             .accept_encoding("identity")
             .tls_config(tls()?)
+            .timeout_resolve(Some(CONNECT.min(timeout)))
             .timeout_connect(Some(CONNECT.min(timeout)))
             .timeout_recv_response(Some(timeout))
             .timeout_per_read(Some(timeout));
@@ -152,6 +153,11 @@ impl Client {
                 result => return result,
             }
         }
+    }
+
+    /// Longest time for a connection.
+    fn connect(&self) -> Duration {
+        CONNECT.min(self.timeout)
     }
 
     /// Number of attempts for one request.
@@ -246,6 +252,11 @@ impl Client {
         use ureq::Error as Problem;
         let host = host.to_string();
         match problem {
+            // A firewall may drop what is sent; more attempts would not help.
+            Problem::Timeout(Timeout::Connect | Timeout::Resolve) => Fault::Connect {
+                host,
+                reason: format!("no connection within {} s", self.connect().as_secs_f64()),
+            },
             Problem::Timeout(_) => Fault::Timeout {
                 host,
                 seconds: self.timeout.as_secs_f64(),
@@ -346,7 +357,11 @@ fn tls() -> Result<TlsConfig> {
     let Some((name, path)) = named else {
         return Ok(TlsConfig::default());
     };
-    let pem = std::fs::read(&path).map_err(|source| Error::io(&path, source))?;
+    let pem = std::fs::read(&path).map_err(|problem| {
+        Error::Config(format!(
+            "{name}={path}: the file of certificates cannot be read ({problem}); correct or unset {name}"
+        ))
+    })?;
     let certificates = parse_pem(&pem).filter_map(|item| match item {
         Ok(PemItem::Certificate(certificate)) => Some(certificate),
         _ => None,

@@ -17,6 +17,9 @@ use crate::files;
 /// Time between two reports of progress.
 const REPORT: Duration = Duration::from_millis(100);
 
+/// Why nothing is downloaded.
+const OFF: &str = "downloads are off (--offline or HF_HUB_OFFLINE)";
+
 /// A file of a snapshot that is to be there.
 struct Planned {
     file: String,
@@ -84,10 +87,7 @@ impl Hub {
     ) -> Result<()> {
         let page = address.split('?').next().unwrap_or_default();
         if self.offline {
-            return Err(failed(
-                page,
-                "downloads are off (--offline or HF_HUB_OFFLINE)".into(),
-            ));
+            return Err(failed(page, OFF.into()));
         }
         let client = self.client()?;
         let download = Download {
@@ -109,6 +109,17 @@ impl Hub {
         let result = run().map_err(|fault| fault.explain(page, page, client.has_token()));
         let _ = std::fs::remove_file(&lock);
         result
+    }
+
+    /// Reads a text of at most 32 MiB from an http(s) address, which need not be a hub's.
+    pub fn read_text(&self, address: &str) -> Result<String> {
+        let page = address.split('?').next().unwrap_or_default();
+        if self.offline {
+            return Err(failed(page, OFF.into()));
+        }
+        let client = self.client()?;
+        let text = client.text(address);
+        text.map_err(|fault| fault.explain(page, page, client.has_token()))
     }
 
     fn client(&self) -> Result<Client> {
