@@ -275,6 +275,26 @@ fn a_wrong_hash_is_an_error_and_nothing_of_the_file_stays() {
 }
 
 #[test]
+fn what_the_answer_for_a_file_does_not_say_comes_from_the_listing() {
+    let setup = Setup::new();
+    let file = "model.safetensors";
+    setup
+        .server
+        .fail("HEAD", file, 1, Fault::Without("X-Linked-Size"));
+    check(&setup.find("owner/model").unwrap());
+    let other = Setup::new();
+    other.server.fail("HEAD", file, 2, Fault::Etag("\"odd\""));
+    other.server.fail("GET", "/lfs/", 1, Fault::Corrupt);
+    other.fails("owner/model", &["wrong hash", &sha256(&weights())]);
+    check(&other.find("owner/model").unwrap());
+    assert!(other.repo().join("blobs/odd").is_file());
+    let evil = Setup::new();
+    evil.server
+        .fail("HEAD", file, 1, Fault::Etag("\"../../../../evil\""));
+    evil.fails("owner/model", &["no usable ETag"]);
+}
+
+#[test]
 fn missing_names_revisions_and_rights_are_told_apart() {
     let mut setup = Setup::new();
     setup.fails("owner/private", &["401", "set HF_TOKEN"]);

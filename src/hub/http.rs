@@ -11,6 +11,10 @@ use super::fault::Fault;
 use super::settings::{Token, variable};
 use crate::error::{Error, Result};
 
+/// Header with the ETag of the file that a hub redirects to.
+pub const LINKED_ETAG: &str = "x-linked-etag";
+/// Header with its size.
+pub const LINKED_SIZE: &str = "x-linked-size";
 /// Redirects that are followed.
 const REDIRECTS: usize = 10;
 /// Longest time for a connection.
@@ -42,11 +46,11 @@ pub struct Answer {
 
 /// Which redirects to follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Redirects {
+enum Redirects {
     /// All of them.
-    Follow,
-    /// All up to the first answer with this header: the hub says there what it redirects to.
-    UntilHeader(&'static str),
+    All,
+    /// All until the hub says what it redirects to. A storage server may not answer the same question.
+    UntilLinked,
 }
 
 impl Client {
@@ -113,7 +117,7 @@ impl Client {
     /// Reads a text of the hub, with several attempts.
     pub fn text(&self, address: &str) -> Result<String, Fault> {
         self.retry(|| {
-            let mut answer = self.send(Method::GET, address, None, Redirects::Follow)?;
+            let mut answer = self.send(Method::GET, address, None, Redirects::All)?;
             answer.check()?;
             let text = answer
                 .body
@@ -125,9 +129,9 @@ impl Client {
     }
 
     /// Asks for the headers of a file, with several attempts.
-    pub fn head(&self, address: &str, until: &'static str) -> Result<Answer, Fault> {
+    pub fn head(&self, address: &str) -> Result<Answer, Fault> {
         self.retry(|| {
-            let answer = self.send(Method::HEAD, address, None, Redirects::UntilHeader(until))?;
+            let answer = self.send(Method::HEAD, address, None, Redirects::UntilLinked)?;
             if !(300..400).contains(&answer.status) {
                 answer.check()?;
             }
@@ -138,7 +142,7 @@ impl Client {
     /// Asks for a file from a position on, once.
     pub fn get(&self, address: &str, start: u64) -> Result<Answer, Fault> {
         let range = (start > 0).then(|| format!("bytes={start}-"));
-        self.send(Method::GET, address, range.as_deref(), Redirects::Follow)
+        self.send(Method::GET, address, range.as_deref(), Redirects::All)
     }
 
     /// Calls `work` until it succeeds, fails for good, or fails too often.
@@ -212,11 +216,13 @@ impl Client {
                 .map_err(|problem| self.fault(&host, problem))?;
             let (parts, body) = response.into_parts();
             let status = parts.status.as_u16();
-            let is_final = match redirects {
-                Redirects::Follow => false,
-                Redirects::UntilHeader(name) => parts.headers.contains_key(name),
-            };
-            if is_final || !matches!(status, 301 | 302 | 303 | 307 | 308) {
+            let next = location(&uri, status, &parts.headers);
+            let has = |name: &str| parts.headers.contains_key(name);
+            let leaves = |next: &Uri| !is_same_server(next, &self.endpoint);
+            let is_told = redirects == Redirects::UntilLinked
+                && has(LINKED_ETAG)
+                && (has(LINKED_SIZE) || next.as_ref().is_some_and(leaves));
+            if is_told || !is_redirect(status) {
                 return Ok(Answer {
                     status,
                     headers: parts.headers,
@@ -225,8 +231,6 @@ impl Client {
                     body,
                 });
             }
-            let next =
-                text(&parts.headers, header::LOCATION.as_str()).and_then(|to| join(&uri, to));
             let next = next.ok_or_else(|| Fault::Protocol {
                 host: host.clone(),
                 reason: format!("a redirect ({status}) without a usable address"),
@@ -412,6 +416,16 @@ fn is_same_server(one: &Uri, other: &Uri) -> bool {
         )
     };
     parts(one) == parts(other)
+}
+
+fn is_redirect(status: u16) -> bool {
+    matches!(status, 301 | 302 | 303 | 307 | 308)
+}
+
+/// The address that an answer redirects to.
+fn location(base: &Uri, status: u16, headers: &HeaderMap) -> Option<Uri> {
+    let location = text(headers, header::LOCATION.as_str());
+    join(base, location.filter(|_| is_redirect(status))?)
 }
 
 /// The address that a redirect from `base` leads to.

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::download::Hash;
 use super::fault::Fault;
-use super::http::{Client, escaped};
+use super::http::{Client, LINKED_ETAG, LINKED_SIZE, escaped};
 use super::repo_id::{RepoId, is_commit, is_safe_path};
 
 /// Most files of a repository.
@@ -15,6 +15,8 @@ const MOST_FILES: usize = 100_000;
 pub struct Listing {
     pub commit: String,
     pub files: Vec<String>,
+    /// What the listing says about sizes and hashes, in the order of the files.
+    details: Vec<Sibling>,
 }
 
 #[derive(Deserialize)]
@@ -24,16 +26,45 @@ struct Info {
     siblings: Vec<Sibling>,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Sibling {
     rfilename: String,
+    size: Option<u64>,
+    /// The hash of the file in git.
+    #[serde(rename = "blobId")]
+    blob: Option<String>,
+    lfs: Option<LargeFile>,
+}
+
+/// A file that git only points to.
+#[derive(Debug, Deserialize)]
+struct LargeFile {
+    sha256: Option<String>,
+    size: Option<u64>,
+}
+
+impl Sibling {
+    fn size(&self) -> Option<u64> {
+        match &self.lfs {
+            Some(file) => file.size.or(self.size),
+            None => self.size,
+        }
+    }
+
+    fn hash(&self) -> Option<Hash> {
+        let text = match &self.lfs {
+            Some(file) => file.sha256.as_deref(),
+            None => self.blob.as_deref(),
+        };
+        Hash::of_etag(text?)
+    }
 }
 
 impl Listing {
     /// Asks a hub for the commit of a revision and its files.
     pub fn fetch(client: &Client, endpoint: &str, id: &RepoId) -> Result<Self, Fault> {
         let address = format!(
-            "{endpoint}/api/models/{}/revision/{}",
+            "{endpoint}/api/models/{}/revision/{}?blobs=true",
             id.name(),
             escaped(id.revision(), false)
         );
@@ -53,24 +84,54 @@ impl Listing {
         if info.siblings.len() > MOST_FILES {
             return Err(format!("{} files", info.siblings.len()));
         }
-        let files: Vec<String> = info
-            .siblings
-            .into_iter()
-            .map(|file| file.rfilename)
-            .collect();
         // A file that would land outside of its folder means that nothing in the answer can be trusted.
-        if let Some(path) = files.iter().find(|path| escapes(path)) {
+        let paths = info.siblings.iter().map(|file| &file.rfilename);
+        if let Some(path) = paths.clone().find(|path| escapes(path)) {
             return Err(format!(
                 "the file {path:?} would be outside of the model's folder"
             ));
         }
+        // Names that some systems cannot have are no files that we use.
+        let files = paths.filter(|path| is_safe_path(path)).cloned().collect();
         Ok(Self {
             commit: info.sha,
-            // Names that some systems cannot have are no files that we use.
-            files: files
-                .into_iter()
-                .filter(|path| is_safe_path(path))
-                .collect(),
+            files,
+            details: info.siblings,
+        })
+    }
+
+    /// Asks a hub about a file. The answer may redirect to a storage server, but says what is there; what it does not say is
+    /// taken from the listing.
+    pub fn about(&self, client: &Client, address: &str, file: &str) -> Result<FileInfo, Fault> {
+        let answer = client.head(address)?;
+        let listed = self.details.iter().find(|one| one.rfilename == file);
+        let fail = |reason: String| Fault::Protocol {
+            host: answer.host.clone(),
+            reason,
+        };
+        let commit = &self.commit;
+        if let Some(other) = answer.header("x-repo-commit")
+            && other != commit
+        {
+            return Err(fail(format!(
+                "{file} is of commit {other:?} instead of {commit}"
+            )));
+        }
+        let linked = answer.header(LINKED_ETAG);
+        let etag = linked.or_else(|| answer.own_header("etag"));
+        let etag = etag.map(normalized).filter(|etag| is_file_name(etag));
+        let etag = etag.ok_or_else(|| fail(format!("{file} has no usable ETag")))?;
+        let length = || {
+            let is_file = (200..300).contains(&answer.status);
+            answer.own_header("content-length").filter(|_| is_file)
+        };
+        let size = answer.header(LINKED_SIZE).or_else(length);
+        let size = size.and_then(|size| size.trim().parse().ok());
+        let size = size.or_else(|| listed.and_then(Sibling::size));
+        Ok(FileInfo {
+            hash: Hash::of_etag(etag).or_else(|| listed.and_then(Sibling::hash)),
+            etag: etag.to_string(),
+            size: size.ok_or_else(|| fail(format!("the size of {file} is not given")))?,
         })
     }
 }
@@ -90,41 +151,6 @@ pub struct FileInfo {
     pub etag: String,
     pub size: u64,
     pub hash: Option<Hash>,
-}
-
-impl FileInfo {
-    /// Asks a hub about a file. The answer may redirect to a storage server, but says what is there.
-    pub fn fetch(client: &Client, address: &str, commit: &str, file: &str) -> Result<Self, Fault> {
-        let answer = client.head(address, "x-linked-etag")?;
-        let fail = |reason: String| Fault::Protocol {
-            host: answer.host.clone(),
-            reason,
-        };
-        if let Some(other) = answer
-            .header("x-repo-commit")
-            .filter(|other| *other != commit)
-        {
-            return Err(fail(format!(
-                "{file} is of commit {other:?} instead of {commit}"
-            )));
-        }
-        let linked = answer.header("x-linked-etag");
-        let etag = linked.or_else(|| answer.own_header("etag"));
-        let etag = etag.map(normalized).filter(|etag| is_file_name(etag));
-        let etag = etag.ok_or_else(|| fail(format!("{file} has no usable ETag")))?;
-        let length = || {
-            let is_file = (200..300).contains(&answer.status);
-            answer.own_header("content-length").filter(|_| is_file)
-        };
-        let size = answer.header("x-linked-size").or_else(length);
-        let size = size.and_then(|size| size.trim().parse().ok());
-        let size = size.ok_or_else(|| fail(format!("the size of {file} is not given")))?;
-        Ok(Self {
-            hash: Hash::of_etag(etag),
-            etag: etag.to_string(),
-            size,
-        })
-    }
 }
 
 /// An ETag without quotes and the mark of a weak one.

@@ -59,7 +59,7 @@ impl Hub {
             .map_err(|problem| failed(&name, format!("{page} (commit {commit}): {problem}")))?;
         let repo = RepoCache::new(&self.cache, id);
         let plan = self
-            .plan(&client, id, &repo, commit, chosen)
+            .plan(&client, id, &repo, &listing, chosen)
             .map_err(explain)?;
         self.fetch_all(&client, &name, &plan, &repo)
             .map_err(explain)?;
@@ -138,14 +138,15 @@ impl Hub {
         client: &Client,
         id: &RepoId,
         repo: &RepoCache,
-        commit: &str,
+        listing: &Listing,
         files: Vec<String>,
     ) -> Result<Vec<Planned>, Fault> {
+        let commit = &listing.commit;
         let mut plan = Vec::new();
         for file in files {
             let name = escaped(&file, true);
             let address = format!("{}/{}/resolve/{commit}/{name}", self.endpoint, id.name());
-            let info = FileInfo::fetch(client, &address, commit, &file)?;
+            let info = listing.about(client, &address, &file)?;
             self.check_size(client, &file, info.size)?;
             plan.push(Planned {
                 blob: repo.blob(&info.etag),
