@@ -245,3 +245,35 @@ fn check(result: ApplyResult, names: &HashMap<String, String>, path: &Path) -> R
         ),
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_lists_files_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(INDEX);
+        let listed = |weight_map: Value| {
+            let index =
+                serde_json::json!({"metadata": {"total_size": 8}, "weight_map": weight_map});
+            std::fs::write(&path, index.to_string()).unwrap();
+            distributed(&path)
+        };
+        let two = serde_json::json!({"a": "model-2.safetensors", "b": "model-1.safetensors", "c": "model-2.safetensors"});
+        let files: Vec<String> = listed(two).unwrap().into_iter().collect();
+        assert_eq!(files, ["model-1.safetensors", "model-2.safetensors"]);
+        for bad in [
+            serde_json::json!({"a": "../model.safetensors"}),
+            serde_json::json!({"a": "/etc/passwd"}),
+            serde_json::json!({"a": "c:\\x"}),
+            serde_json::json!({"a": ".."}),
+            serde_json::json!({"a": 1}),
+            serde_json::json!({}),
+            serde_json::json!(null),
+        ] {
+            let problem = listed(bad).unwrap_err().to_string();
+            assert!(problem.contains("weight_map"), "{problem}");
+        }
+    }
+}

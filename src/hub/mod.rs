@@ -215,8 +215,8 @@ impl Hub {
         Err(failed(
             &id.to_string(),
             format!(
-                "{reason}, and this build cannot download it: build with the Cargo feature `hub`, or download the model with \
-                 another program and give its folder"
+                "{reason}, and this build cannot download it: build with the Cargo feature `hub`, or download the model \
+                 with another program and give its folder"
             ),
         ))
     }
