@@ -87,6 +87,14 @@ pub enum Error {
         /// Description of the problem.
         problem: String,
     },
+    /// A model cannot be found or downloaded by its name.
+    #[error("{name}: {problem}")]
+    Hub {
+        /// The name that was asked for.
+        name: String,
+        /// Description of the problem, and a remedy.
+        problem: String,
+    },
     /// A device is missing, not supported by this build, or failed.
     #[error("{0}")]
     Device(String),

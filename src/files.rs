@@ -1,4 +1,4 @@
-//! Atomic writing of files, and their SHA-256 hashes.
+//! Atomic writing of files, their SHA-256 hashes, and space on disks.
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
@@ -85,6 +85,29 @@ fn sync_folder(folder: &Path) {
         && let Ok(folder) = File::open(folder)
     {
         let _ = folder.sync_all();
+    }
+}
+
+/// Free space in bytes on the disk of an existing file or folder, where the system reports it.
+#[allow(unsafe_code)]
+pub fn available_space(path: &Path) -> Option<u64> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::ffi::OsStrExt;
+        let path = std::ffi::CString::new(path.as_os_str().as_bytes()).ok()?;
+        let mut disk = std::mem::MaybeUninit::<libc::statvfs>::uninit();
+        // SAFETY: the path ends with a zero byte, and statvfs fills the structure when it returns 0.
+        let disk = unsafe {
+            (libc::statvfs(path.as_ptr(), disk.as_mut_ptr()) == 0).then(|| disk.assume_init())
+        }?;
+        // The types of the fields differ between systems.
+        #[allow(clippy::unnecessary_cast)]
+        Some((disk.f_bavail as u64).saturating_mul(disk.f_frsize as u64))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        None
     }
 }
 

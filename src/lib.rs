@@ -24,11 +24,12 @@
 //! `examples/` has complete programs: `tag.rs` uses a model, `train.rs` trains one, `own_head.rs` adds a head.
 //!
 //! Cargo features: `cli` (default) is the program; `train` alone gives training without the program; without either, the
-//! library only loads and runs models. `vulkan`, `wgpu`, `cuda`, `ndarray` and `remote` add devices.
+//! library only loads and runs models. `hub`, part of `cli`, downloads models by name. `vulkan`, `wgpu`, `cuda`, `ndarray`
+//! and `remote` add devices.
 //!
 //! Each module uses only those above it in this list: [`error`], [`text`], [`table`], [`files`], [`process`]; [`data`],
-//! [`device`], [`nn`], [`encoder`], [`heads`], [`recipe`], [`model`], [`eval`], [`plot`], `train`, [`registry`], [`zoo`],
-//! `experiment`, `bench`, `cli`.
+//! [`hub`], [`device`], [`nn`], [`encoder`], [`heads`], [`recipe`], [`model`], [`eval`], [`plot`], `train`, [`registry`],
+//! [`zoo`], `experiment`, `bench`, `cli`.
 
 #[cfg(feature = "train")]
 pub mod bench;
@@ -43,6 +44,7 @@ pub mod eval;
 pub mod experiment;
 pub mod files;
 pub mod heads;
+pub mod hub;
 pub mod model;
 pub mod nn;
 pub mod plot;

@@ -8,6 +8,7 @@ use burn::train::Interrupter;
 use clap::Args;
 
 use super::format::FormatArgs;
+use super::hub::HubArgs;
 use super::train::{numbered_folder, stop_on_signals};
 use super::{CorpusArgs, DeviceArgs};
 use crate::encoder::load;
@@ -71,6 +72,8 @@ pub struct Compare {
     device: DeviceArgs,
     #[command(flatten)]
     corpora: CorpusArgs,
+    #[command(flatten)]
+    hub: HubArgs,
 }
 
 impl Compare {
@@ -83,13 +86,15 @@ impl Compare {
             None => numbered_folder("compare", self.resume),
         };
         let config = self.config(&out)?;
+        let hub = self.hub.hub(Some(&interrupter));
         if let Some(encoder) = &config.encoder {
-            load::config(&load::find(encoder)?)?;
+            load::config(&load::find(encoder, &hub)?.folder)?;
         }
         let runs = RunOptions {
             resume: self.resume,
             devices: self.device.devices()?,
             roots: self.corpora.roots(),
+            hub,
             output: ProgressOutput::Lines,
             checkpoint_first: self.device.device.contains("remote:"),
             command: self.command(),

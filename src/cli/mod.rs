@@ -9,6 +9,7 @@ mod evaluate;
 mod format;
 mod grid;
 mod heads;
+mod hub;
 mod init;
 mod predict;
 mod predict_input;
@@ -216,7 +217,8 @@ fn log_to_stderr(verbose: u8) {
         // A lost worker is reported once, by us.
         0 => "warn,nerzoo=info,burn_remote=error,burn_communication=error",
         1 => "info,nerzoo=debug",
-        _ => "debug",
+        // Without the requests of downloads, whose addresses contain signatures.
+        _ => "debug,ureq=info,ureq_proto=info",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
     tracing_subscriber::fmt()

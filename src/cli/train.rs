@@ -10,6 +10,7 @@ use burn::train::Interrupter;
 use clap::Args;
 
 use super::format::SkipBadArgs;
+use super::hub::HubArgs;
 use super::{CorpusArgs, DeviceArgs, grid};
 use crate::data::words;
 use crate::data::write::bracketed;
@@ -62,6 +63,8 @@ pub struct Train {
     device: DeviceArgs,
     #[command(flatten)]
     corpora: CorpusArgs,
+    #[command(flatten)]
+    hub: HubArgs,
 }
 
 impl Train {
@@ -116,6 +119,7 @@ impl Train {
             checkpoint_first: self.device.device.contains("remote:"),
             devices: self.device.devices()?,
             roots: self.corpora.roots(),
+            hub: self.hub.hub(Some(interrupter)),
             output: if plain {
                 ProgressOutput::Lines
             } else {
@@ -136,6 +140,7 @@ impl Train {
             resume: self.resume,
             devices: self.device.devices()?,
             roots: self.corpora.roots(),
+            hub: self.hub.hub(Some(interrupter)),
             output: ProgressOutput::Lines,
             checkpoint_first: self.device.device.contains("remote:"),
             command: self.command(&self.sets),

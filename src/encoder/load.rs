@@ -1,8 +1,9 @@
 //! Pretrained encoders from folders in the Hugging Face layout.
 
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
 
+use burn::store::burn_pack::Tensor as PackTensor;
 use burn::store::{
     ApplyResult, FloatCastAdapter, KeyRemapper, ModuleAdapter, ModuleSnapshot, ModuleStore,
     PyTorchToBurnAdapter, SafetensorsStore,
@@ -14,6 +15,7 @@ use serde_json::Value;
 use super::family::parse_config;
 use super::transformer::{Transformer, TransformerConfig};
 use crate::error::{Error, Result};
+use crate::hub::{Found, Hub, Wanted};
 
 /// Replacements, in order, that turn the parameter names of all families into ours.
 const NAMES: &[(&str, &str)] = &[
@@ -47,43 +49,45 @@ const NAMES: &[(&str, &str)] = &[
 /// Parameters of published checkpoints that belong to a task's head, or are no weights; they are ignored.
 const NOT_ENCODER: &str = r"^(pooler|cls|lm_head|(?:pre_)?classifier|discriminator_predictions|generator_predictions|generator_lm_head|vocab_transform|vocab_layer_norm|vocab_projector|qa_outputs|embeddings\.(?:position|token_type)_ids)(\.|$)";
 
-/// Environment variable with the folders in which encoders and word vectors are looked up by name.
-const ROOTS: &str = "NERZOO_ENCODERS";
+/// Name of the list of files over which weights are distributed.
+const INDEX: &str = "model.safetensors.index.json";
 
-/// Finds the folder of an encoder: a path, or a name whose last part is a folder in one of `NERZOO_ENCODERS`.
-pub fn find(name: &str) -> Result<PathBuf> {
-    let folders = candidates(name);
-    if let Some(folder) = (folders.iter()).find(|folder| folder.join("config.json").is_file()) {
-        return Ok(folder.clone());
-    }
-    let roots = std::env::var_os(ROOTS).unwrap_or_default();
-    let last = last_part(name);
-    Err(Error::encoder(
-        name,
-        format!(
-            "there is no such folder with a config.json, and no folder {last:?} in NERZOO_ENCODERS ({}); \
-             download the model (config.json, model.safetensors, tokenizer.json) and set encoder.pretrained to its \
-             folder, or NERZOO_ENCODERS to the folder that contains it",
-            if roots.is_empty() {
-                "not set".into()
-            } else {
-                roots.to_string_lossy()
-            }
-        ),
-    ))
-}
+/// The files of a pretrained encoder. The weights come last: a download that has them has everything.
+const FILES: &[Wanted<'static>] = &[
+    Wanted::required(
+        &[&["config.json"]],
+        "this is not a model that can be an encoder, choose another one",
+    ),
+    Wanted::required(
+        &[&["tokenizer.json"], &["vocab.txt"]],
+        "in Python, transformers.AutoTokenizer.from_pretrained(NAME).save_pretrained(FOLDER) makes a tokenizer.json; put \
+         config.json and the weights beside it and set encoder.pretrained to the folder",
+    )
+    .but_not(&[
+        "spm.model",
+        "spiece.model",
+        "sentencepiece.bpe.model",
+        "tokenizer.model",
+        "vocab.json",
+    ]),
+    Wanted::optional(&[&["tokenizer_config.json"]]),
+    Wanted::optional(&[&["special_tokens_map.json"]]),
+    Wanted::required(
+        &[
+            &["model.safetensors"],
+            &[INDEX, "model-*-of-*.safetensors"],
+            &["pytorch_model.bin"],
+        ],
+        "in Python, transformers.AutoModel.from_pretrained(NAME).save_pretrained(FOLDER) makes a model.safetensors; put the \
+         tokenizer beside it and set encoder.pretrained to the folder",
+    )
+    .but_not(&["tf_model.h5", "flax_model.msgpack", "rust_model.ot"]),
+];
 
-/// Where a model of this name may be: the name as a path, then its last part in each folder of `NERZOO_ENCODERS`.
-pub(super) fn candidates(name: &str) -> Vec<PathBuf> {
-    let roots = std::env::var_os(ROOTS).unwrap_or_default();
-    let below = std::env::split_paths(&roots).map(|root| root.join(last_part(name)));
-    std::iter::once(PathBuf::from(name)).chain(below).collect()
-}
-
-/// The part of a name after its last slash: `sentence-transformers/all-MiniLM-L6-v2` is in a folder `all-MiniLM-L6-v2`.
-fn last_part(name: &str) -> &str {
-    let name = name.trim_end_matches('/');
-    name.rsplit('/').next().unwrap_or(name)
+/// Finds the folder of an encoder: a path, a name whose last part is a folder in one of `NERZOO_ENCODERS`, or a name in the
+/// Hugging Face cache or on the hub.
+pub fn find(name: &str, hub: &Hub) -> Result<Found> {
+    hub.find(name, FILES)
 }
 
 /// Reads the sizes of a transformer from a folder's `config.json`.
@@ -99,12 +103,20 @@ pub fn config(folder: &Path) -> Result<TransformerConfig> {
 pub fn weights(transformer: &mut Transformer, folder: &Path) -> Result<()> {
     let safetensors = folder.join("model.safetensors");
     let pytorch = folder.join("pytorch_model.bin");
+    let index = folder.join(INDEX);
     if safetensors.is_file() {
         apply(
             transformer,
             SafetensorsStore::from_file(&safetensors),
             &safetensors,
         )
+    } else if index.is_file() {
+        let mut tensors = Vec::new();
+        for file in distributed(&index)? {
+            let path = folder.join(file);
+            tensors.extend(read(&mut SafetensorsStore::from_file(&path), &path)?);
+        }
+        apply_tensors(transformer, tensors, &index)
     } else if pytorch.is_file() {
         pytorch_weights(transformer, &pytorch)
     } else {
@@ -112,6 +124,25 @@ pub fn weights(transformer: &mut Transformer, folder: &Path) -> Result<()> {
             folder,
             "this folder has neither model.safetensors nor pytorch_model.bin; download one of them from the model's page",
         ))
+    }
+}
+
+/// The files that an index lists, which are beside it.
+fn distributed(index: &Path) -> Result<BTreeSet<String>> {
+    let text = std::fs::read_to_string(index).map_err(|source| Error::io(index, source))?;
+    let json: Value = serde_json::from_str(&text)
+        .map_err(|problem| Error::encoder(index, format!("not JSON: {problem}")))?;
+    let files: Option<BTreeSet<String>> = json["weight_map"].as_object().and_then(|map| {
+        let names = map.values().map(|file| file.as_str().map(String::from));
+        names.collect()
+    });
+    let is_name = |file: &String| !file.contains(['/', '\\', ':']) && file != "..";
+    match files {
+        Some(files) if !files.is_empty() && files.iter().all(is_name) => Ok(files),
+        _ => Err(Error::encoder(
+            index,
+            "`weight_map` does not map tensors to files beside it; download the file again",
+        )),
     }
 }
 
@@ -145,12 +176,24 @@ fn apply<S: ModuleStore>(transformer: &mut Transformer, mut store: S, path: &Pat
 where
     S::Error: std::fmt::Display,
 {
-    let tensors = store
-        .get_all_tensors()
-        .map_err(|problem| Error::encoder(path, problem.to_string()))?
-        .values()
-        .cloned()
-        .collect();
+    apply_tensors(transformer, read(&mut store, path)?, path)
+}
+
+/// All tensors of a file.
+fn read<S: ModuleStore>(store: &mut S, path: &Path) -> Result<Vec<PackTensor>>
+where
+    S::Error: std::fmt::Display,
+{
+    let tensors = store.get_all_tensors();
+    let tensors = tensors.map_err(|problem| Error::encoder(path, problem.to_string()))?;
+    Ok(tensors.values().cloned().collect())
+}
+
+fn apply_tensors(
+    transformer: &mut Transformer,
+    tensors: Vec<PackTensor>,
+    path: &Path,
+) -> Result<()> {
     let (tensors, names) = remapper().remap(tensors);
     // Burn keeps a file's precision; the transformer computes in single precision.
     let adapter = PyTorchToBurnAdapter.chain(FloatCastAdapter::to(DType::F32));
@@ -201,4 +244,36 @@ fn check(result: ApplyResult, names: &HashMap<String, String>, path: &Path) -> R
             problems[..shown].join("\n  ")
         ),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_lists_files_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(INDEX);
+        let listed = |weight_map: Value| {
+            let index =
+                serde_json::json!({"metadata": {"total_size": 8}, "weight_map": weight_map});
+            std::fs::write(&path, index.to_string()).unwrap();
+            distributed(&path)
+        };
+        let two = serde_json::json!({"a": "model-2.safetensors", "b": "model-1.safetensors", "c": "model-2.safetensors"});
+        let files: Vec<String> = listed(two).unwrap().into_iter().collect();
+        assert_eq!(files, ["model-1.safetensors", "model-2.safetensors"]);
+        for bad in [
+            serde_json::json!({"a": "../model.safetensors"}),
+            serde_json::json!({"a": "/etc/passwd"}),
+            serde_json::json!({"a": "c:\\x"}),
+            serde_json::json!({"a": ".."}),
+            serde_json::json!({"a": 1}),
+            serde_json::json!({}),
+            serde_json::json!(null),
+        ] {
+            let problem = listed(bad).unwrap_err().to_string();
+            assert!(problem.contains("weight_map"), "{problem}");
+        }
+    }
 }

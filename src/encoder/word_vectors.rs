@@ -6,8 +6,8 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use super::load;
 use crate::error::{Error, Result};
+use crate::hub::local;
 
 /// Name of the file in a folder of word vectors.
 const FILE: &str = "vectors.txt";
@@ -26,7 +26,7 @@ pub struct WordVectors {
 /// Finds a file of word vectors: a path to it or to its folder, or a name whose last part is a folder or file in one of
 /// `NERZOO_ENCODERS`.
 pub fn find(name: &str) -> Result<PathBuf> {
-    load::candidates(name)
+    local::candidates(name)
         .into_iter()
         .flat_map(|path| [path.join(FILE), path])
         .find(|file| file.is_file())

@@ -28,6 +28,7 @@ pub use learning_curve::learning_curve;
 use crate::device;
 use crate::error::{Error, Result};
 use crate::files::write_atomic;
+use crate::hub::Hub;
 use crate::recipe::Recipe;
 use crate::train::checkpoints::Lock;
 use crate::train::{ProgressOutput, TrainOptions};
@@ -42,6 +43,8 @@ pub struct RunOptions {
     pub devices: Vec<Device>,
     /// Folders in which named corpora are searched.
     pub roots: Vec<PathBuf>,
+    /// Where pretrained encoders are found by name.
+    pub hub: Hub,
     /// How the progress of each run is shown.
     pub output: ProgressOutput,
     /// Write a checkpoint before the first step of each run too, for devices that may be lost at any time.
@@ -60,6 +63,7 @@ impl RunOptions {
             resume: false,
             devices: vec![device::cpu()],
             roots: vec!["datasets".into()],
+            hub: Hub::from_env(),
             output: ProgressOutput::Silent,
             checkpoint_first: false,
             command: String::new(),
@@ -90,6 +94,7 @@ impl RunOptions {
             checkpoint_first: self.checkpoint_first,
             devices: self.devices.clone(),
             roots: self.roots.clone(),
+            hub: self.hub.clone(),
             output: self.output,
             command,
             interrupter: self.interrupter.clone(),

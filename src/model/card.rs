@@ -5,6 +5,7 @@ use std::fmt::Write;
 use serde_json::Value;
 
 use crate::data::segmentation_choice::SegmentationChoice;
+use crate::hub::Origin;
 use crate::recipe::Recipe;
 use crate::text::Labels;
 
@@ -24,6 +25,16 @@ pub struct CardFacts<'a> {
     pub nested: bool,
     /// How texts are split into words.
     pub segmentation: &'a SegmentationChoice,
+    /// The repository and commit of the pretrained encoder, if known.
+    pub encoder_origin: Option<&'a Origin>,
+}
+
+impl CardFacts<'_> {
+    /// The name of the pretrained encoder: that on the hub if known.
+    fn encoder(&self) -> Option<&str> {
+        let repository = self.encoder_origin.map(|origin| origin.repository.as_str());
+        repository.or(self.recipe.encoder.pretrained.as_deref())
+    }
 }
 
 /// Facts about the corpus, for the model card.
@@ -79,7 +90,7 @@ fn head(text: &mut String, facts: &CardFacts<'_>) -> std::fmt::Result {
         writeln!(text, "language: {}", quoted(&corpus.language))?;
     }
     writeln!(text, "datasets: [{}]", quoted(&name))?;
-    if let Some(encoder) = &facts.recipe.encoder.pretrained {
+    if let Some(encoder) = facts.encoder() {
         writeln!(text, "base_model: {}", quoted(encoder))?;
     }
     let test = &facts.metrics["test"];
@@ -157,11 +168,15 @@ fn body(text: &mut String, facts: &CardFacts<'_>) -> std::fmt::Result {
             "- Corpus: files of the user; their licence is not known to this card."
         )?,
     }
-    match (&recipe.encoder.pretrained, &recipe.encoder.licence) {
-        (Some(name), Some(licence)) => writeln!(text, "- Encoder: {name}. Licence: {licence}"),
+    let commit = facts.encoder_origin.map(|origin| &origin.commit);
+    let commit = commit.map_or(String::new(), |commit| format!(", commit {commit}"));
+    match (facts.encoder(), &recipe.encoder.licence) {
+        (Some(name), Some(licence)) => {
+            writeln!(text, "- Encoder: {name}{commit}. Licence: {licence}")
+        }
         (Some(name), None) => writeln!(
             text,
-            "- Encoder: {name}; see its own model card for the licence (`encoder.licence` in the recipe puts it here)."
+            "- Encoder: {name}{commit}; see its own model card for the licence (`encoder.licence` in the recipe puts it here)."
         ),
         (None, _) => writeln!(text, "- Encoder: trained from scratch on the corpus above."),
     }

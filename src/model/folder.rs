@@ -23,6 +23,7 @@ use crate::encoder::tokenizer::WordTokenizer;
 use crate::error::{Error, Result, nearest};
 use crate::heads::Head;
 use crate::heads::settings::{self, Setting};
+use crate::hub::Origin;
 use crate::recipe::set::Assignment;
 use crate::text::Labels;
 
@@ -57,6 +58,9 @@ pub struct ModelConfig {
     pub labels: Labels,
     /// The encoder.
     pub encoder: EncoderConfig,
+    /// The repository and commit of the pretrained encoder, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encoder_origin: Option<Origin>,
     /// The calibration of scores, fitted with these settings; folders of older programs have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration: Option<Calibration>,
@@ -78,6 +82,7 @@ impl ModelConfig {
             head_config: serde_json::to_value(head).expect("settings are plain data"),
             labels: labels.clone(),
             encoder: encoder.clone(),
+            encoder_origin: None,
             calibration: None,
             segmentation: Segmentation::default(),
             longest: None,
@@ -446,6 +451,20 @@ mod tests {
         let written = serde_json::to_value(&calibrated).unwrap();
         assert_eq!(written["calibration"]["method"], "platt");
         assert_eq!(written_and_read(&written).unwrap(), calibrated);
+    }
+
+    #[test]
+    fn the_origin_of_the_encoder_is_read_back() {
+        let known = ModelConfig {
+            encoder_origin: Some(Origin {
+                repository: "a/b".into(),
+                commit: "0123456789abcdef0123456789abcdef01234567".into(),
+            }),
+            ..config()
+        };
+        let written = serde_json::to_value(&known).unwrap();
+        assert_eq!(written["encoder_origin"]["repository"], "a/b");
+        assert_eq!(written_and_read(&written).unwrap(), known);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::data::stats::Stats;
 use crate::encoder::load;
 use crate::error::{Error, Result};
 use crate::heads::Suggestion;
+use crate::hub::Hub;
 
 const TABLE: &str = include_str!("../../model-zoo/defaults.toml");
 
@@ -142,12 +143,13 @@ pub enum EncoderSize {
 
 impl EncoderSize {
     /// The size of an encoder given by folder or name, `None` for one from scratch. The width is that in its `config.json`
-    /// if it can be found, otherwise the usual one for such a name.
+    /// if it is on this machine, otherwise the usual one for such a name.
     pub fn of(pretrained: Option<&str>) -> Self {
         let Some(name) = pretrained else {
             return Self::Scratch;
         };
-        let config = load::find(name).and_then(|folder| load::config(&folder));
+        let config = load::find(name, &Hub::from_env().offline())
+            .and_then(|found| load::config(&found.folder));
         let width = match config {
             Ok(config) => config.width,
             Err(_) => width_by_name(name),

@@ -18,6 +18,7 @@ use crate::encoder::{EncodedSentence, EncoderConfig, load, word_vectors};
 use crate::error::{Error, Result};
 use crate::files::write_atomic;
 use crate::heads::{Head, Overlaps, Settings};
+use crate::hub::{Hub, Origin};
 use crate::model::folder::ModelConfig;
 use crate::model::recognizer::Recognizer;
 use crate::recipe::Recipe;
@@ -37,6 +38,8 @@ pub struct PreparedRun<H: Head> {
     pub encoder: EncoderConfig,
     /// The pretrained encoder's folder.
     pub pretrained: Option<PathBuf>,
+    /// The repository and commit of the pretrained encoder, if known.
+    pub encoder_origin: Option<Origin>,
     /// Vectors of the words in the features' vocabulary.
     pub vectors: Vec<f32>,
     /// How texts are split into words in prediction.
@@ -44,19 +47,28 @@ pub struct PreparedRun<H: Head> {
 }
 
 impl<H: Head> PreparedRun<H> {
-    /// Finds the pretrained encoder or describes a new one, and checks that everything fits together.
-    pub fn new(recipe: Recipe, mut head: H::Config, corpus: Corpus) -> Result<Self> {
+    /// Finds the pretrained encoder, if need be on the hub, or describes a new one, and checks that everything fits together.
+    pub fn new(recipe: Recipe, mut head: H::Config, corpus: Corpus, hub: &Hub) -> Result<Self> {
         head.resolve_overlaps(Overlaps::of_corpus(&corpus.train));
         let choice = &recipe.encoder;
-        let (pieces, transformer, pretrained) = match &choice.pretrained {
+        let (pieces, transformer, found) = match &choice.pretrained {
             Some(name) => {
-                let folder = load::find(name)?;
-                let mut config = load::config(&folder)?;
+                let found = load::find(name, hub)?;
+                if let Some(origin) = &found.origin {
+                    tracing::info!(
+                        "encoder {}, commit {}, from {}",
+                        origin.repository,
+                        origin.commit,
+                        found.folder.display()
+                    );
+                }
+                let mut config = load::config(&found.folder)?;
                 if let Some(dropout) = choice.dropout {
                     config.dropout = dropout;
                     config.attention_dropout = dropout;
                 }
-                (WordTokenizer::from_folder(&folder)?, config, Some(folder))
+                let pieces = WordTokenizer::from_folder(&found.folder)?;
+                (pieces, config, Some(found))
             }
             None => {
                 let scratch = choice.scratch.clone().unwrap_or_default();
@@ -123,7 +135,8 @@ impl<H: Head> PreparedRun<H> {
             corpus,
             tokenizer: Arc::new(pieces),
             encoder,
-            pretrained,
+            encoder_origin: found.as_ref().and_then(|found| found.origin.clone()),
+            pretrained: found.map(|found| found.folder),
             vectors,
         })
     }
@@ -140,6 +153,7 @@ impl<H: Head> PreparedRun<H> {
     /// The `config.json` of a model with these settings of the head.
     pub fn config(&self, head: &H::Config) -> ModelConfig {
         ModelConfig {
+            encoder_origin: self.encoder_origin.clone(),
             segmentation: self.segmentation.segmentation,
             longest: self.recipe.predict.longest,
             ..ModelConfig::new::<H>(head, &self.corpus.labels, &self.encoder)

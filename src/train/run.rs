@@ -30,6 +30,7 @@ use crate::error::{Error, Result};
 use crate::eval::reliability::scored_mentions;
 use crate::eval::{self, Evaluation, Report};
 use crate::heads::Head;
+use crate::hub::Hub;
 use crate::model::calibration::Calibration;
 use crate::model::recognizer::Recognizer;
 use crate::model::tagger::{ModelTagger, Tagger};
@@ -86,6 +87,8 @@ pub struct TrainOptions {
     pub devices: Vec<Device>,
     /// Folders in which named corpora are searched.
     pub roots: Vec<PathBuf>,
+    /// Where pretrained encoders are found by name.
+    pub hub: Hub,
     /// How progress is shown.
     pub output: ProgressOutput,
     /// The command line, for the model card.
@@ -106,6 +109,7 @@ impl TrainOptions {
             checkpoint_first: false,
             devices: vec![device::cpu()],
             roots: vec!["datasets".into()],
+            hub: Hub::from_env(),
             output: ProgressOutput::Silent,
             command: String::new(),
             interrupter: Interrupter::new(),
@@ -155,7 +159,7 @@ fn train_epochs<H: Head>(
     run_folder::refuse_other_run(options)?;
     // Whatever can fail early fails before the folder is taken.
     let corpus = Corpus::load(&recipe, &options.roots)?;
-    let run = PreparedRun::<H>::new(recipe, head, corpus)?;
+    let run = PreparedRun::<H>::new(recipe, head, corpus, &options.hub)?;
     fs::create_dir_all(&options.out).map_err(|source| Error::io(&options.out, source))?;
     let lock = Lock::take(&options.out)?;
     let state = run_folder::enter::<H>(options, &run.recipe)?;
@@ -361,6 +365,7 @@ impl<H: Head> PreparedRun<H> {
             command: &options.command,
             nested: model.head.nested(),
             segmentation: &self.segmentation,
+            encoder_origin: self.encoder_origin.as_ref(),
         });
         folder::write(
             &options.out,

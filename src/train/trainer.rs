@@ -15,6 +15,7 @@ use super::prepare::PreparedRun;
 use super::schedule::scheduler;
 use crate::error::{Error, Result};
 use crate::heads::Head;
+use crate::hub::Hub;
 use crate::model::recognizer::Recognizer;
 use crate::model::tagger::Tagger;
 use crate::nn::host;
@@ -69,7 +70,12 @@ pub fn trainer<H: Head>(
     corpus: Corpus,
     device: &Device,
 ) -> Result<Box<dyn Trainer>> {
-    let run = PreparedRun::<H>::new(recipe.clone(), recipe.head_config()?, corpus)?;
+    let run = PreparedRun::<H>::new(
+        recipe.clone(),
+        recipe.head_config()?,
+        corpus,
+        &Hub::from_env(),
+    )?;
     let settings = &run.recipe.train;
     let loader = Loader::new(Arc::new(run.batcher(&run.corpus.train, settings.batch)));
     let steps = (1..=settings.epochs).map(|epoch| loader.batcher().batches(epoch));

@@ -40,6 +40,7 @@ pub fn nerzoo_with_input(arguments: &[&str], input: &[u8]) -> Output {
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .env_remove("NERZOO_DATA")
         .env_remove("NERZOO_ENCODERS")
+        .env("HF_HUB_OFFLINE", "1")
         .env_remove("NERZOO_DEVICE")
         .env_remove("RUST_LOG")
         .stdin(Stdio::piped())

@@ -10,6 +10,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use super::format::FormatArgs;
+use super::hub::HubArgs;
 use super::{CorpusArgs, DeviceArgs};
 use crate::data::{self, datasets, stats::Stats};
 use crate::encoder::load;
@@ -59,6 +60,8 @@ pub struct Init {
     device: DeviceArgs,
     #[command(flatten)]
     corpora: CorpusArgs,
+    #[command(flatten)]
+    hub: HubArgs,
 }
 
 /// The sentences of the new recipe.
@@ -115,14 +118,15 @@ impl Init {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// False, with a warning, if a pretrained encoder is not on this machine. Fails if it is, but cannot be used.
+    /// False, with a warning, if a pretrained encoder is neither on this machine nor on the hub. Fails if it is, but cannot
+    /// be used.
     fn check_encoder(&self) -> Result<bool> {
         let Some(encoder) = &self.encoder else {
             return Ok(true);
         };
-        match load::find(encoder) {
-            Ok(folder) => {
-                load::config(&folder)?;
+        match load::find(encoder, &self.hub.hub(None)) {
+            Ok(found) => {
+                load::config(&found.folder)?;
                 Ok(true)
             }
             Err(problem) => {
