@@ -145,7 +145,7 @@ impl CorpusArgs {
             ),
         };
         let mut dataset = datasets::find(corpus, &self.roots())?;
-        dataset.info.options.skip_bad = options.skip_bad.or(dataset.info.options.skip_bad);
+        dataset.add_general_options(options);
         Ok(dataset.load(split)?)
     }
 }

@@ -35,7 +35,11 @@ pub struct DatasetInfo {
     #[serde(default)]
     pub options: ReadOptions,
     /// Splits by name: train, dev and test.
+    #[serde(default)]
     pub splits: BTreeMap<String, SplitInfo>,
+    /// Names of the datasets that this one is made of, instead of files of its own. Its splits are theirs, joined.
+    #[serde(default)]
+    pub parts: Vec<String>,
     /// Counts in papers, where they differ from the files.
     #[serde(default)]
     pub papers: Vec<PaperCounts>,
@@ -96,6 +100,9 @@ pub enum InfoError {
         /// Name of the file.
         file: String,
     },
+    /// A dataset has both splits and parts, or neither.
+    #[error("a dataset has either splits or parts")]
+    SplitsOrParts,
     /// A split has neither files nor a split to hold out of.
     #[error("splits.{0} needs files or hold_out_of")]
     NoFiles(String),
@@ -125,6 +132,9 @@ impl DatasetInfo {
     }
 
     fn check(&self) -> Result<(), InfoError> {
+        if self.splits.is_empty() == self.parts.is_empty() {
+            return Err(InfoError::SplitsOrParts);
+        }
         let mut sources = Vec::new();
         for (name, split) in &self.splits {
             let stray = split.sha256.keys().find(|file| !split.files.contains(file));
@@ -201,6 +211,7 @@ impl DatasetInfo {
             format: None,
             options: ReadOptions::default(),
             splits,
+            parts: Vec::new(),
             papers: Vec::new(),
             notes: None,
         })
@@ -271,5 +282,6 @@ mod tests {
         );
         refuse("sentences=25", "sha256={'c'='0'}", "not among its files");
         refuse("title", "titel", "titel");
+        refuse("title", "parts=['a']\ntitle", "either splits or parts");
     }
 }
