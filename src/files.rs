@@ -24,6 +24,30 @@ pub fn sha256(path: &Path) -> Result<String> {
     Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
+/// Opens a file for reading, but nothing else: a named pipe would wait for its writer for ever, and a device has no end.
+pub fn open_regular(path: &Path) -> Result<File> {
+    let fail = |source| Error::io(path, source);
+    let about = std::fs::metadata(path).map_err(fail)?;
+    if !about.is_file() {
+        let problem = "this is not an ordinary file";
+        return Err(fail(std::io::Error::other(problem)));
+    }
+    File::open(path).map_err(fail)
+}
+
+/// Reads an ordinary file of at most `limit` bytes as text.
+pub fn read_text(path: &Path, limit: u64) -> Result<String> {
+    let fail = |source| Error::io(path, source);
+    let file = open_regular(path)?;
+    let mut bytes = Vec::new();
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(fail)?;
+    if bytes.len() as u64 > limit {
+        let problem = format!("larger than {limit} bytes, which such a file never is");
+        return Err(fail(std::io::Error::other(problem)));
+    }
+    String::from_utf8(bytes).map_err(|problem| fail(std::io::Error::other(problem.utf8_error())))
+}
+
 /// Writes a file atomically: it has either the new content or, after an error or a crash, the previous one.
 pub fn write_atomic(path: &Path, content: &[u8]) -> Result<()> {
     write_atomic_with(path, |file| {

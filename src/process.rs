@@ -14,6 +14,26 @@ pub fn set_default_device() {
     }
 }
 
+/// Memory of this machine in bytes, where the system reports it.
+#[allow(unsafe_code)]
+pub fn machine_memory() -> Option<u64> {
+    #[cfg(unix)]
+    {
+        // SAFETY: sysconf has no preconditions.
+        let (pages, size) = unsafe {
+            (
+                libc::sysconf(libc::_SC_PHYS_PAGES),
+                libc::sysconf(libc::_SC_PAGESIZE),
+            )
+        };
+        u64::try_from(pages)
+            .ok()?
+            .checked_mul(u64::try_from(size).ok()?)
+    }
+    #[cfg(not(unix))]
+    None
+}
+
 /// A panic that was caught: Burn and GPU libraries report in this way that a device is missing, out of memory or
 /// lost.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

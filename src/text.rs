@@ -393,6 +393,11 @@ pub fn is_nested(entity: &Entity, all: &[Entity]) -> bool {
         .any(|other| other != entity && other.span.overlaps(&entity.span))
 }
 
+/// Largest number of entity types of a model.
+const MOST_LABELS: usize = 10_000;
+/// Largest number of bytes of an entity type's name in a model.
+const LONGEST_LABEL: usize = 1_000;
+
 /// The entity types of a corpus in alphabetical order. A type's index is its class index in a model.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -417,6 +422,29 @@ impl Labels {
                 .flat_map(|sentence| &sentence.entities)
                 .map(|entity| entity.label.clone()),
         )
+    }
+
+    /// Fails, with the reason, unless the types are sorted, different from each other and of sensible number and length.
+    /// Lists that were made by this program always are.
+    pub fn check(&self) -> Result<(), String> {
+        if self.names.len() > MOST_LABELS {
+            let count = self.names.len();
+            return Err(format!("{count} labels are more than {MOST_LABELS}"));
+        }
+        let too_long = |name: &&String| name.is_empty() || name.len() > LONGEST_LABEL;
+        if let Some(name) = self.names.iter().find(too_long) {
+            let length = name.len();
+            return Err(format!(
+                "a label has {length} bytes; labels have between 1 and {LONGEST_LABEL}"
+            ));
+        }
+        match self.names.windows(2).find(|pair| pair[0] >= pair[1]) {
+            Some(pair) => Err(format!(
+                "the labels {:?} and {:?} are equal or not in alphabetical order",
+                pair[0], pair[1]
+            )),
+            None => Ok(()),
+        }
     }
 
     /// Number of types.

@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::family::parse_config;
 use super::transformer::{Transformer, TransformerConfig};
 use crate::error::{Error, Result};
+use crate::files::read_text;
 use crate::hub::{Found, Hub, Wanted};
 
 /// Replacements, in order, that turn the parameter names of all families into ours.
@@ -48,6 +49,9 @@ const NAMES: &[(&str, &str)] = &[
 
 /// Parameters of published checkpoints that belong to a task's head, or are no weights; they are ignored.
 const NOT_ENCODER: &str = r"^(pooler|cls|lm_head|(?:pre_)?classifier|discriminator_predictions|generator_predictions|generator_lm_head|vocab_transform|vocab_layer_norm|vocab_projector|qa_outputs|embeddings\.(?:position|token_type)_ids)(\.|$)";
+
+/// Largest `config.json` or list of files in bytes.
+const LARGEST_CONFIG: u64 = 64 << 20;
 
 /// Name of the list of files over which weights are distributed.
 const INDEX: &str = "model.safetensors.index.json";
@@ -93,7 +97,7 @@ pub fn find(name: &str, hub: &Hub) -> Result<Found> {
 /// Reads the sizes of a transformer from a folder's `config.json`.
 pub fn config(folder: &Path) -> Result<TransformerConfig> {
     let path = folder.join("config.json");
-    let text = std::fs::read_to_string(&path).map_err(|source| Error::io(&path, source))?;
+    let text = read_text(&path, LARGEST_CONFIG)?;
     let json: Value = serde_json::from_str(&text)
         .map_err(|problem| Error::encoder(&path, format!("not JSON: {problem}")))?;
     parse_config(&json).map_err(|problem| Error::encoder(&path, problem.to_string()))
@@ -129,7 +133,7 @@ pub fn weights(transformer: &mut Transformer, folder: &Path) -> Result<()> {
 
 /// The files that an index lists, which are beside it.
 fn distributed(index: &Path) -> Result<BTreeSet<String>> {
-    let text = std::fs::read_to_string(index).map_err(|source| Error::io(index, source))?;
+    let text = read_text(index, LARGEST_CONFIG)?;
     let json: Value = serde_json::from_str(&text)
         .map_err(|problem| Error::encoder(index, format!("not JSON: {problem}")))?;
     let files: Option<BTreeSet<String>> = json["weight_map"].as_object().and_then(|map| {

@@ -11,6 +11,7 @@ use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
 use tokenizers::{AddedToken, Model, ModelWrapper, Tokenizer, Trainer};
 
 use super::encoded_sentence::{EncodedSentence, WordPieces};
+use super::transformer::TransformerConfig;
 use crate::error::{Error, Result};
 use crate::text::Sentence;
 
@@ -179,6 +180,20 @@ impl WordTokenizer {
     /// Number of pieces in the vocabulary.
     pub fn vocabulary_size(&self) -> usize {
         self.tokenizer.get_vocab_size(true)
+    }
+
+    /// Fails, with the reason, if a piece has no row in the embedding of a transformer.
+    pub fn check_fits(&self, transformer: &TransformerConfig) -> Result<(), String> {
+        let ids = self.tokenizer.get_vocab(true).into_values();
+        let largest = ids.max().map_or(0, |id| id as usize);
+        if largest < transformer.vocabulary {
+            return Ok(());
+        }
+        Err(format!(
+            "the tokenizer has pieces up to number {largest}, but the encoder has embeddings for {} only; they do not belong \
+             together",
+            transformer.vocabulary
+        ))
     }
 
     /// Text of the piece with this id.

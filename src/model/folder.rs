@@ -15,12 +15,14 @@ use serde_json::Value;
 
 use super::calibration::Calibration;
 use super::manifest;
+use super::parameters::Shapes;
 use super::recognizer::Recognizer;
 use super::tagger::ModelTagger;
 use crate::data::words::Segmentation;
 use crate::encoder::EncoderConfig;
 use crate::encoder::tokenizer::WordTokenizer;
 use crate::error::{Error, Result, nearest};
+use crate::files::read_text;
 use crate::heads::Head;
 use crate::heads::settings::{self, Setting};
 use crate::hub::Origin;
@@ -31,6 +33,8 @@ use crate::text::Labels;
 pub const VERSION: u32 = 1;
 /// Prefix of the temporary folder a model is written to first.
 pub const TEMPORARY: &str = ".model-";
+/// Largest `config.json` in bytes; the words with a vector are in it.
+const LARGEST_CONFIG: u64 = 64 << 20;
 /// The files of a model folder except the manifest.
 pub const FILES: [&str; 6] = [
     "config.json",
@@ -92,13 +96,13 @@ impl ModelConfig {
     /// Reads a folder's `config.json`.
     pub fn read(folder: &Path) -> Result<Self> {
         let path = folder.join("config.json");
-        let text = fs::read_to_string(&path).map_err(|source| match source.kind() {
-            std::io::ErrorKind::NotFound => Error::model_folder(
+        if !path.exists() {
+            return Err(Error::model_folder(
                 folder,
                 "no config.json here: this is neither a model folder nor a run folder",
-            ),
-            _ => Error::io(&path, source),
-        })?;
+            ));
+        }
+        let text = read_text(&path, LARGEST_CONFIG)?;
         let config: Self = serde_json::from_str(&text).map_err(|problem| {
             Error::model_folder(&path, format!("not a nerzoo model's config: {problem}"))
         })?;
@@ -111,11 +115,22 @@ impl ModelConfig {
                 ),
             ));
         }
-        if let Some(calibration) = &config.calibration {
-            (calibration.check())
-                .map_err(|problem| Error::model_folder(&path, format!("calibration: {problem}")))?;
-        }
+        (config.check()).map_err(|problem| Error::model_folder(&path, problem))?;
         Ok(config)
+    }
+
+    /// Fails, with the reason, unless a model can have these sizes and labels.
+    fn check(&self) -> Result<(), String> {
+        if let Some(calibration) = &self.calibration {
+            (calibration.check()).map_err(|problem| format!("calibration: {problem}"))?;
+        }
+        self.labels.check()?;
+        let encoder = &self.encoder;
+        (encoder.check()).map_err(|problem| format!("encoder: {problem}"))?;
+        if self.longest == Some(0) {
+            return Err("longest must be at least 1".into());
+        }
+        Ok(())
     }
 
     /// The head's settings.
@@ -306,7 +321,9 @@ pub fn load<H: Head>(
 ) -> Result<ModelTagger<H>> {
     manifest::verify(folder)?;
     let (config, mut model) = build::<H>(folder, device, overrides)?;
-    load_weights(&mut model, &folder.join("model.safetensors"))?;
+    let weights = folder.join("model.safetensors");
+    Shapes::of(&model).check_file(&weights)?;
+    load_weights(&mut model, &weights)?;
     tagger(folder, config, model)
 }
 
@@ -352,6 +369,7 @@ fn build<H: Head>(
     overrides: &[Assignment],
 ) -> Result<(ModelConfig, Recognizer<H>)> {
     let (config, head) = configure::<H>(folder, overrides)?;
+    H::fits(&head, config.encoder.width())?;
     let model = Recognizer::<H>::new(&config.encoder, &head, &config.labels, device);
     Ok((config, model))
 }
@@ -361,7 +379,10 @@ fn tagger<H: Head>(
     config: ModelConfig,
     model: Recognizer<H>,
 ) -> Result<ModelTagger<H>> {
-    let tokenizer = WordTokenizer::from_file(&folder.join("tokenizer.json"))?;
+    let path = folder.join("tokenizer.json");
+    let tokenizer = WordTokenizer::from_file(&path)?;
+    (tokenizer.check_fits(&config.encoder.transformer))
+        .map_err(|problem| Error::model_folder(&path, problem))?;
     Ok(
         ModelTagger::new(model, Arc::new(tokenizer), config.encoder, config.labels)
             .with_calibration(config.calibration)

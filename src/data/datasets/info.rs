@@ -1,7 +1,7 @@
 //! `dataset.toml`: the description of a dataset.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Component, Path};
 
 use serde::{Deserialize, Serialize};
 
@@ -103,6 +103,14 @@ pub enum InfoError {
     /// A dataset has both splits and parts, or neither.
     #[error("a dataset has either splits or parts")]
     SplitsOrParts,
+    /// A file is not in the dataset's folder.
+    #[error("splits.{split}.files: {file:?} is not a path inside the dataset's folder")]
+    Outside {
+        /// Name of the split.
+        split: String,
+        /// The path.
+        file: String,
+    },
     /// A split has neither files nor a split to hold out of.
     #[error("splits.{0} needs files or hold_out_of")]
     NoFiles(String),
@@ -140,6 +148,12 @@ impl DatasetInfo {
             let stray = split.sha256.keys().find(|file| !split.files.contains(file));
             if let Some(file) = stray {
                 return Err(InfoError::UnknownFile {
+                    split: name.clone(),
+                    file: file.clone(),
+                });
+            }
+            if let Some(file) = split.files.iter().find(|file| !is_inside(file)) {
+                return Err(InfoError::Outside {
                     split: name.clone(),
                     file: file.clone(),
                 });
@@ -240,6 +254,16 @@ impl DatasetInfo {
     }
 }
 
+/// Whether a relative path stays in its folder.
+pub(super) fn is_inside(path: &str) -> bool {
+    let parts = Path::new(path).components();
+    !path.is_empty()
+        && !path.contains('\\')
+        && parts
+            .into_iter()
+            .all(|part| matches!(part, Component::Normal(_)))
+}
+
 impl SplitInfo {
     /// Index of the first held-out sentence, of so many sentences.
     pub(super) fn held_out_from(&self, sentences: usize) -> usize {
@@ -282,6 +306,9 @@ mod tests {
         );
         refuse("sentences=25", "sha256={'c'='0'}", "not among its files");
         refuse("title", "titel", "titel");
+        for outside in ["../a.jsonl", "/a.jsonl", "x/../../a.jsonl", ".", ""] {
+            refuse("a.jsonl", outside, "inside the dataset's folder");
+        }
         refuse("title", "parts=['a']\ntitle", "either splits or parts");
     }
 }

@@ -90,7 +90,7 @@ pub fn known(name: &str) -> Option<DatasetInfo> {
 
 /// Finds a dataset by name: in the first root that has all files of at least one of its splits.
 pub fn find(name: &str, roots: &[PathBuf]) -> Result<Dataset> {
-    if name.trim().is_empty() {
+    if name.trim().is_empty() || !info::is_inside(name) || name.contains('/') {
         return Err(Error::Config(unknown(name, &names(roots), "nowhere")));
     }
     let mut searched = Vec::new();

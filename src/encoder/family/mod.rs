@@ -11,7 +11,7 @@ mod roberta;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::transformer::{Activation, TransformerConfig};
+use super::transformer::{Activation, SizeError, TransformerConfig};
 
 /// Why the `config.json` of a pretrained model cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -29,17 +29,9 @@ pub enum ConfigError {
         /// The values that are implemented.
         supported: &'static str,
     },
-    /// The attention heads do not divide the width.
-    #[error("the width {width} is not a multiple of the {heads} attention heads")]
-    Heads {
-        /// Width of the states.
-        width: usize,
-        /// Number of attention heads.
-        heads: usize,
-    },
-    /// There are too few positions for a word between the special pieces.
-    #[error("max_position_embeddings {0} leaves no room for a word")]
-    TooShort(usize),
+    /// The sizes are out of range or do not fit each other.
+    #[error("{0}")]
+    Sizes(#[from] SizeError),
 }
 
 /// Reads the sizes of a transformer from the `config.json` of a pretrained model.
@@ -68,26 +60,12 @@ pub(super) fn parse_config(json: &Value) -> Result<TransformerConfig, ConfigErro
             });
         }
     };
-    check(&config)?;
+    config.check()?;
     Ok(config)
 }
 
 fn read<C: DeserializeOwned>(json: &Value) -> Result<C, ConfigError> {
     Ok(C::deserialize(json)?)
-}
-
-fn check(config: &TransformerConfig) -> Result<(), ConfigError> {
-    if !config.width.is_multiple_of(config.heads) {
-        return Err(ConfigError::Heads {
-            width: config.width,
-            heads: config.heads,
-        });
-    }
-    // [CLS], one piece of a word, [SEP].
-    if config.window() < 3 {
-        return Err(ConfigError::TooShort(config.positions));
-    }
-    Ok(())
 }
 
 fn activation(name: &str) -> Result<Activation, ConfigError> {

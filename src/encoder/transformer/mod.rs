@@ -3,6 +3,7 @@
 //! It is an encoder with absolute position embeddings and a layer norm after each sub-layer. On the CPU it runs on packed
 //! rows through fused kernels; on other devices on padded rows through Burn's operations.
 
+mod check;
 mod config;
 mod layer;
 mod states;
@@ -13,6 +14,7 @@ use burn::module::Module;
 use burn::nn::{Dropout, Embedding, LayerNorm, Linear};
 use burn::tensor::{Device, Int, Tensor};
 
+pub use check::{LIMITS, SizeError};
 pub use config::{Activation, EncoderFamily, TransformerConfig};
 use layer::EncoderLayer;
 pub use states::PieceStates;

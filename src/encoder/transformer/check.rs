@@ -1,0 +1,149 @@
+//! Checks of a transformer's sizes, before anything is allocated.
+
+use super::TransformerConfig;
+
+/// Largest value of each size. Published encoders are far below all of them.
+pub const LIMITS: [(&str, usize); 8] = [
+    ("vocabulary", 10_000_000),
+    ("embedding_width", 65_536),
+    ("width", 65_536),
+    ("layers", 1_000),
+    ("heads", 1_000),
+    ("feed_forward", 1_000_000),
+    ("positions", 1_000_000),
+    ("token_types", 1_000),
+];
+
+/// Why a transformer cannot have the given sizes.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum SizeError {
+    /// A size is 0 or beyond its limit.
+    #[error("{name} = {value} must be between {least} and {most}")]
+    OutOfRange {
+        /// Name of the size.
+        name: &'static str,
+        /// Its value.
+        value: usize,
+        /// The smallest value.
+        least: usize,
+        /// The largest value.
+        most: usize,
+    },
+    /// A probability or epsilon is out of range.
+    #[error("{name} = {value} must be {range}")]
+    NotWithin {
+        /// Name of the setting.
+        name: &'static str,
+        /// Its value.
+        value: f64,
+        /// The range.
+        range: &'static str,
+    },
+    /// The attention heads do not divide the width.
+    #[error("the width {width} is not a multiple of the {heads} attention heads")]
+    Heads {
+        /// Width of the states.
+        width: usize,
+        /// Number of attention heads.
+        heads: usize,
+    },
+    /// There are too few positions for a word between the special pieces.
+    #[error("{0} positions (max_position_embeddings) leave no room for a word")]
+    TooShort(usize),
+}
+
+impl TransformerConfig {
+    /// Fails unless all sizes are within their [`LIMITS`] and fit each other.
+    pub fn check(&self) -> Result<(), SizeError> {
+        let sizes = [
+            (self.vocabulary, 1),
+            (self.embedding_width, 1),
+            (self.width, 1),
+            (self.layers, 1),
+            (self.heads, 1),
+            (self.feed_forward, 1),
+            (self.positions, 1),
+            (self.token_types, 0),
+        ];
+        for ((name, most), (value, least)) in LIMITS.into_iter().zip(sizes) {
+            if value < least || value > most {
+                return Err(SizeError::OutOfRange {
+                    name,
+                    value,
+                    least,
+                    most,
+                });
+            }
+        }
+        let dropouts = [
+            ("dropout", self.dropout),
+            ("attention_dropout", self.attention_dropout),
+        ];
+        for (name, value) in dropouts {
+            if !(0.0..1.0).contains(&value) {
+                let range = "at least 0 and below 1";
+                return Err(SizeError::NotWithin { name, value, range });
+            }
+        }
+        // Epsilon is added to a variance.
+        let value = self.norm_epsilon;
+        if !(value > 0.0 && value < 1.0) {
+            let (name, range) = ("norm_epsilon", "above 0 and below 1");
+            return Err(SizeError::NotWithin { name, value, range });
+        }
+        if !self.width.is_multiple_of(self.heads) {
+            return Err(SizeError::Heads {
+                width: self.width,
+                heads: self.heads,
+            });
+        }
+        if self.padding >= self.vocabulary {
+            return Err(SizeError::OutOfRange {
+                name: "padding",
+                value: self.padding,
+                least: 0,
+                most: self.vocabulary - 1,
+            });
+        }
+        // [CLS], one piece of a word, [SEP].
+        if self.window() < 3 {
+            return Err(SizeError::TooShort(self.positions));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encoder::ScratchConfig;
+
+    #[test]
+    fn sizes_out_of_range_are_named() {
+        let valid = ScratchConfig::default().transformer(100);
+        valid.check().unwrap();
+        let refused = |change: fn(&mut TransformerConfig), name: &str| {
+            let mut config = valid.clone();
+            change(&mut config);
+            let problem = config.check().unwrap_err().to_string();
+            assert!(problem.contains(name), "{problem}");
+        };
+        refused(|config| config.heads = 0, "heads = 0");
+        refused(
+            |config| config.heads = usize::MAX,
+            "heads = 18446744073709551615",
+        );
+        refused(|config| config.heads = 7, "7 attention heads");
+        refused(|config| config.layers = 10_000_000, "layers");
+        refused(|config| config.width = 1 << 40, "width");
+        refused(|config| config.vocabulary = 0, "vocabulary");
+        refused(|config| config.padding = 100, "padding = 100");
+        refused(|config| config.positions = 2, "no room");
+        refused(|config| config.dropout = 7.0, "dropout = 7");
+        refused(
+            |config| config.attention_dropout = f64::NAN,
+            "attention_dropout",
+        );
+        refused(|config| config.norm_epsilon = -1.0, "norm_epsilon");
+    }
+}
