@@ -34,6 +34,9 @@ pub struct Analyse {
     /// The HTML report; the same as JSON is written beside it.
     #[arg(long, default_value = "report.html", value_name = "FILE")]
     out: PathBuf,
+    /// Overwrite existing reports.
+    #[arg(long)]
+    force: bool,
     /// Bootstrap resamples for the confidence intervals of differences.
     #[arg(long, default_value_t = 1000)]
     resamples: usize,
@@ -70,6 +73,15 @@ impl Analyse {
             bail!(
                 "{}: no such folder to write the report into",
                 folder.display()
+            );
+        }
+        if let Some(path) = [&self.out, &json]
+            .into_iter()
+            .find(|path| path.exists() && !self.force)
+        {
+            bail!(
+                "{} exists; choose another --out, or overwrite it with --force",
+                path.display()
             );
         }
         let train = self.sentences(&self.train)?;

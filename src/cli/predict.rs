@@ -37,7 +37,7 @@ pub struct Predict {
     output: OutputArgs,
     /// Leave out mentions below this score. The scores of a calibrated model, as `train` makes them by default, are
     /// probabilities: of the mentions with a score of about 0.9, about 90 % are correct.
-    #[arg(long, default_value_t = 0.0, value_name = "SCORE")]
+    #[arg(long, default_value_t = 0.0, value_name = "SCORE", value_parser = score)]
     threshold: f32,
     /// Take every text as one sentence, like `--sentences whole`. By default it is cut into sentences, and no mention crosses the end of one.
     #[arg(long)]
@@ -50,6 +50,14 @@ pub struct Predict {
     settings: ModelArgs,
     #[command(flatten)]
     device: DeviceArgs,
+}
+
+/// A score on the command line.
+fn score(text: &str) -> Result<f32, String> {
+    match text.parse() {
+        Ok(score) if (0.0..=1.0).contains(&score) => Ok(score),
+        _ => Err("expected a number from 0 to 1".into()),
+    }
 }
 
 impl Predict {

@@ -118,6 +118,8 @@ struct Lines<R> {
     longest: usize,
     line: usize,
     failed: bool,
+    /// Whether a carriage return inside a line was reported.
+    has_warned: bool,
 }
 
 impl<R: BufRead> Lines<R> {
@@ -127,6 +129,7 @@ impl<R: BufRead> Lines<R> {
             longest,
             line: 0,
             failed: false,
+            has_warned: false,
         }
     }
 
@@ -181,7 +184,7 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    fn text(&self, bytes: Vec<u8>) -> Result<String, String> {
+    fn text(&mut self, bytes: Vec<u8>) -> Result<String, String> {
         if self.line == 1 && (bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff")) {
             return Err("UTF-16; convert the file with `iconv -f utf-16 -t utf-8`".into());
         }
@@ -192,6 +195,14 @@ impl<R: BufRead> Lines<R> {
             )
         })?;
         text.truncate(text.trim_end_matches(['\n', '\r']).len());
+        if !self.has_warned && text.contains('\r') {
+            self.has_warned = true;
+            tracing::warn!(
+                "line {} contains a carriage return, which does not end a line; if it should, convert the input with `tr '\\r' \
+                 '\\n'`",
+                self.line
+            );
+        }
         // A byte-order mark is not part of the first text.
         if self.line == 1 && text.starts_with('\u{feff}') {
             text.remove(0);
