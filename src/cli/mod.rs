@@ -31,7 +31,7 @@ use crate::device;
 use crate::error::{Error, nearest};
 use crate::eval;
 use crate::recipe::set::Assignment;
-use crate::text::{Labels, Sentence};
+use crate::text::{Labels, Sentence, visible};
 
 /// A zoo of trainable named-entity-recognition models, flat and nested, on any device.
 #[derive(Debug, Parser)]
@@ -202,7 +202,7 @@ pub fn run(cli: Cli) -> ExitCode {
     match result {
         Ok(code) => code,
         Err(problem) => {
-            eprintln!("error: {problem:#}");
+            eprintln!("error: {}", visible(&format!("{problem:#}")));
             match problem.downcast_ref::<Error>() {
                 Some(Error::Interrupted(_)) => ExitCode::from(130),
                 _ => ExitCode::FAILURE,

@@ -52,7 +52,7 @@ pub use tags::scheme::TagScheme;
 pub use words::choice as segmentation_choice;
 
 use crate::error::{Error, Location, Result};
-use crate::text::Sentence;
+use crate::text::{Sentence, visible};
 use json::record::RecordKind;
 use source::{Collector, Source};
 
@@ -80,7 +80,8 @@ pub struct Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}: {}", self.location, self.severity, self.message)
+        let message = visible(&self.message);
+        write!(f, "{}: {}: {message}", self.location, self.severity)
     }
 }
 

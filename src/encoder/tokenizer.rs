@@ -11,8 +11,10 @@ use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
 use tokenizers::{AddedToken, Model, ModelWrapper, Tokenizer, Trainer};
 
 use super::encoded_sentence::{EncodedSentence, WordPieces};
+use super::tokenizer_check;
 use super::transformer::TransformerConfig;
 use crate::error::{Error, Result};
+use crate::files::read_text;
 use crate::text::Sentence;
 
 /// Size in bytes, estimated, at which the cache is emptied.
@@ -20,6 +22,9 @@ const CACHE_LIMIT: usize = 1 << 25;
 
 /// Number of characters of a word that are read. A word of more is not language; its pieces would fill more than a window.
 const LONGEST_WORD: usize = 1 << 13;
+
+/// Largest `tokenizer.json` in bytes; those of vocabularies with 250,000 pieces have about 20 million.
+const LARGEST_FILE: u64 = 256 << 20;
 
 /// Special pieces of BERT's vocabularies; a trained vocabulary starts with them.
 const SPECIAL_PIECES: [&str; 5] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
@@ -78,8 +83,11 @@ impl WordTokenizer {
 
     /// Reads a `tokenizer.json`.
     pub fn from_file(path: &Path) -> Result<Self> {
-        let tokenizer = Tokenizer::from_file(path)
-            .map_err(|problem| Error::encoder(path, problem.to_string()))?;
+        let fail = |problem: String| Error::encoder(path, problem);
+        let text = read_text(path, LARGEST_FILE)?;
+        let json = serde_json::from_str(&text).map_err(|problem| fail(problem.to_string()))?;
+        tokenizer_check::check(&json).map_err(fail)?;
+        let tokenizer = Tokenizer::from_bytes(text).map_err(|problem| fail(problem.to_string()))?;
         Self::new(tokenizer, path)
     }
 

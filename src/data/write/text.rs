@@ -8,7 +8,7 @@ use super::documents::Document;
 use super::summary::{Loss, Summary};
 use super::write_error;
 use crate::error::Result;
-use crate::text::{Mention, Sentence};
+use crate::text::{Mention, Sentence, visible};
 
 /// Writes the text of a sentence on a line, without entities.
 pub(super) fn plain(
@@ -65,7 +65,7 @@ pub(super) fn bracketed_document(
 /// ```
 pub fn bracketed(sentence: &Sentence, mentions: &[Mention]) -> String {
     let item = Annotated::predicted(sentence, mentions);
-    brackets(&Document::join(&[item])).0
+    visible(&brackets(&Document::join(&[item])).0).into_owned()
 }
 
 /// The text with brackets, and the number of entities that were left out because they cross another one.
