@@ -190,7 +190,32 @@ where
 {
     let tensors = store.get_all_tensors();
     let tensors = tensors.map_err(|problem| Error::encoder(path, problem.to_string()))?;
-    Ok(tensors.values().cloned().collect())
+    let tensors: Vec<PackTensor> = tensors.values().cloned().collect();
+    check_sizes(&tensors, path)?;
+    Ok(tensors)
+}
+
+/// Fails if a tensor claims more bytes than its file has. A file of PyTorch can say of a few bytes that they are a tensor of any
+/// size. Values are read later.
+fn check_sizes(tensors: &[PackTensor], path: &Path) -> Result<()> {
+    let Ok(file) = path.metadata() else {
+        return Ok(()); // weights in memory
+    };
+    for tensor in tensors {
+        let sizes = tensor.shape.iter().map(|size| *size as u128);
+        let bytes = sizes.fold(tensor.dtype.size() as u128, u128::saturating_mul);
+        if bytes > u128::from(file.len()) {
+            return Err(Error::encoder(
+                path,
+                format!(
+                    "{} claims {bytes} bytes, but the file has {}; do not use it",
+                    tensor.name,
+                    file.len()
+                ),
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn apply_tensors(

@@ -345,7 +345,8 @@ pub fn restore<H: Head>(model: Recognizer<H>, checkpoint: &Path) -> Result<Recog
     let path = checkpoint.join("model.bpk");
     let record = ModuleRecord::load(&path)
         .map_err(|problem| Error::model_folder(&path, problem.to_string()))?;
-    Ok(model.load_record(record))
+    (model.try_load_record(record))
+        .map_err(|problem| Error::model_folder(&path, format!("does not fit the run: {problem}")))
 }
 
 /// Fails when settings cannot replace those of the model in this folder.
