@@ -1,4 +1,4 @@
-//! Atomic writing of files, their SHA-256 hashes, and space on disks.
+//! Atomic writing and bounded reading of files, their SHA-256 hashes, and space on disks.
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
@@ -22,6 +22,23 @@ pub fn sha256(path: &Path) -> Result<String> {
     }
     let digest = hasher.finalize();
     Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Reads a text file of at most `limit` bytes; a longer one is an error before it is read.
+pub fn read_text(path: &Path, limit: u64) -> Result<String> {
+    let fail = |source| Error::io(path, source);
+    let file = File::open(path).map_err(fail)?;
+    let mut text = String::new();
+    let read = file.take(limit.saturating_add(1)).read_to_string(&mut text);
+    if read.map_err(fail)? as u64 > limit {
+        let problem =
+            format!("the file is longer than {limit} bytes, which is more than such a file needs");
+        return Err(fail(std::io::Error::new(
+            std::io::ErrorKind::FileTooLarge,
+            problem,
+        )));
+    }
+    Ok(text)
 }
 
 /// Writes a file atomically: it has either the new content or, after an error or a crash, the previous one.

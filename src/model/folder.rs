@@ -14,13 +14,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::calibration::Calibration;
-use super::manifest;
+use super::manifest::{self, Manifest};
 use super::recognizer::Recognizer;
 use super::tagger::ModelTagger;
 use crate::data::words::Segmentation;
 use crate::encoder::EncoderConfig;
 use crate::encoder::tokenizer::WordTokenizer;
 use crate::error::{Error, Result, nearest};
+use crate::files::read_text;
 use crate::heads::Head;
 use crate::heads::settings::{self, Setting};
 use crate::hub::Origin;
@@ -28,7 +29,7 @@ use crate::recipe::set::Assignment;
 use crate::text::Labels;
 
 /// The version of the folder format this program writes.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Prefix of the temporary folder a model is written to first.
 pub const TEMPORARY: &str = ".model-";
 /// The files of a model folder except the manifest.
@@ -40,6 +41,11 @@ pub const FILES: [&str; 6] = [
     "metrics.json",
     "README.md",
 ];
+
+/// Longest `config.json` that is read, in bytes.
+const LONGEST_CONFIG: u64 = 64 << 20;
+/// The files without which a model cannot be used; its manifest has to list them.
+pub const REQUIRED: [&str; 3] = ["config.json", "model.safetensors", "tokenizer.json"];
 
 /// `config.json`: everything needed to build the model before its weights are loaded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -92,19 +98,23 @@ impl ModelConfig {
     /// Reads a folder's `config.json`.
     pub fn read(folder: &Path) -> Result<Self> {
         let path = folder.join("config.json");
-        let text = fs::read_to_string(&path).map_err(|source| match source.kind() {
-            std::io::ErrorKind::NotFound => Error::model_folder(
+        if !path.exists() {
+            return Err(Error::model_folder(
                 folder,
                 "no config.json here: this is neither a model folder nor a run folder",
-            ),
-            _ => Error::io(&path, source),
-        })?;
-        let config: Self = serde_json::from_str(&text).map_err(|problem| {
-            Error::model_folder(&path, format!("not a nerzoo model's config: {problem}"))
+            ));
+        }
+        Self::parse(&read_text(&path, LONGEST_CONFIG)?, &path)
+    }
+
+    /// Parses a `config.json`; `path` is named in errors.
+    pub fn parse(text: &str, path: &Path) -> Result<Self> {
+        let config: Self = serde_json::from_str(text).map_err(|problem| {
+            Error::model_folder(path, format!("not a nerzoo model's config: {problem}"))
         })?;
         if config.format_version > VERSION {
             return Err(Error::model_folder(
-                &path,
+                path,
                 format!(
                     "written in format {} by nerzoo {}; this program reads up to {VERSION}, update it",
                     config.format_version, config.nerzoo
@@ -113,7 +123,7 @@ impl ModelConfig {
         }
         if let Some(calibration) = &config.calibration {
             (calibration.check())
-                .map_err(|problem| Error::model_folder(&path, format!("calibration: {problem}")))?;
+                .map_err(|problem| Error::model_folder(path, format!("calibration: {problem}")))?;
         }
         Ok(config)
     }
@@ -304,7 +314,9 @@ pub fn load<H: Head>(
     device: &Device,
     overrides: &[Assignment],
 ) -> Result<ModelTagger<H>> {
-    manifest::verify(folder)?;
+    let manifest = Manifest::read(folder)?;
+    manifest.require(&REQUIRED, folder)?;
+    manifest::verify_files(folder, &manifest)?;
     let (config, mut model) = build::<H>(folder, device, overrides)?;
     load_weights(&mut model, &folder.join("model.safetensors"))?;
     tagger(folder, config, model)

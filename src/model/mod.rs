@@ -8,3 +8,4 @@ pub mod long_sentence;
 pub mod manifest;
 pub mod recognizer;
 pub mod tagger;
+pub mod weights_file;
