@@ -17,6 +17,7 @@ use super::calibration::Calibration;
 use super::manifest::{self, Manifest};
 use super::recognizer::Recognizer;
 use super::tagger::ModelTagger;
+use super::weights_file;
 use crate::data::words::Segmentation;
 use crate::encoder::EncoderConfig;
 use crate::encoder::tokenizer::WordTokenizer;
@@ -126,6 +127,34 @@ impl ModelConfig {
                 .map_err(|problem| Error::model_folder(path, format!("calibration: {problem}")))?;
         }
         Ok(config)
+    }
+
+    /// Fails if the encoder's sizes do not fit the weights in the folder. Nothing is allocated for sizes that are only claimed.
+    pub fn check_sizes(&self, folder: &Path) -> Result<()> {
+        let weights = weights_file::read(&folder.join("model.safetensors"))?;
+        let sizes = &self.encoder.transformer;
+        let product = |one: usize, other: usize| (one as u64).saturating_mul(other as u64);
+        let largest = product(sizes.vocabulary, sizes.embedding_width)
+            .max(product(sizes.width, sizes.feed_forward))
+            .max(product(sizes.width, sizes.width));
+        let has_heads =
+            sizes.heads > 0 && sizes.width > 0 && sizes.width.is_multiple_of(sizes.heads);
+        if has_heads && largest <= weights.values && sizes.layers <= weights.tensors {
+            return Ok(());
+        }
+        Err(Error::model_folder(
+            folder.join("config.json"),
+            format!(
+                "the encoder's sizes (vocabulary {}, width {}, {} layers, {} heads) do not fit the {} values in {} tensors of \
+                 model.safetensors; copy the folder again",
+                sizes.vocabulary,
+                sizes.width,
+                sizes.layers,
+                sizes.heads,
+                weights.values,
+                weights.tensors
+            ),
+        ))
     }
 
     /// The head's settings.
@@ -317,6 +346,7 @@ pub fn load<H: Head>(
     let manifest = Manifest::read(folder)?;
     manifest.require(&REQUIRED, folder)?;
     manifest::verify_files(folder, &manifest)?;
+    ModelConfig::read(folder)?.check_sizes(folder)?;
     let (config, mut model) = build::<H>(folder, device, overrides)?;
     load_weights(&mut model, &folder.join("model.safetensors"))?;
     tagger(folder, config, model)

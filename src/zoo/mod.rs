@@ -9,6 +9,7 @@ mod archive;
 #[cfg(feature = "hub")]
 mod hub_index;
 pub mod index;
+#[cfg(feature = "hub")]
 pub mod limits;
 mod names;
 mod places;
@@ -22,6 +23,8 @@ pub mod results;
 #[cfg(feature = "train")]
 pub mod score;
 pub mod source;
+#[cfg(any(feature = "hub", feature = "train"))]
+#[cfg_attr(not(all(feature = "hub", feature = "train")), allow(dead_code))]
 mod staging;
 pub mod summary;
 pub mod verify;

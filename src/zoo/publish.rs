@@ -193,6 +193,11 @@ impl Draft {
             ..ModelConfig::read(source)?
         };
         let own_recipe = Recipe::read(&source.join("recipe.toml"), &[])?;
+        if own_recipe.encoder.pretrained.is_none() && options.base_model.is_some() {
+            return Err(Error::Config(
+                "--base-model: the encoder of this model was trained from scratch; leave the option out".into(),
+            ));
+        }
         let mut metrics = summary::metrics(source)?;
         let mut notes = Vec::new();
         let pretrained = own_recipe.encoder.pretrained.as_deref();

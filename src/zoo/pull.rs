@@ -17,7 +17,7 @@ use super::staging;
 use super::verify::{Verified, verify};
 use crate::error::{Error, Result};
 use crate::files::{read_text, write_atomic};
-use crate::hub::{Hub, Wanted, escaped};
+use crate::hub::{Hub, RepoId, Wanted, escaped};
 use crate::model::folder::REQUIRED;
 use crate::model::manifest::{self, Manifest};
 
@@ -77,7 +77,9 @@ impl Zoo {
             .unwrap_or_else(|| self.cache.join(MODELS));
         let target = parent.join(&name);
         let text = source.to_string();
-        let is_same = SourceRecord::read(&target).is_some_and(|record| record.source == text);
+        // Folders are recorded by their last part only, which several may have.
+        let is_same = !matches!(source, Source::Path(_))
+            && SourceRecord::read(&target).is_some_and(|record| record.source == text);
         if target.exists() && !is_same && !options.force {
             return Err(Error::model_folder(
                 &target,
@@ -215,7 +217,7 @@ impl Fetching {
             .map(|any_of| Wanted::required(&any_of[..], remedy))
             .collect();
         wanted.push(only[0]);
-        let id = (format!("{}@{commit}", id.name()).parse()).map_err(Error::Config)?;
+        let id: RepoId = (format!("{}@{commit}", id.name()).parse()).map_err(Error::Config)?;
         let snapshot = hub.snapshot(&id, &wanted)?;
         self.take(&snapshot.folder, &manifest, &text)?;
         Ok(commit)

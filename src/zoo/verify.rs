@@ -43,7 +43,7 @@ pub fn verify(folder: &Path) -> Result<Verified> {
         }
         bytes += folder.join(name).metadata().map_or(0, |about| about.len());
     }
-    ModelConfig::read(folder)?;
+    ModelConfig::read(folder)?.check_sizes(folder)?;
     let weights = weights_file::read(&folder.join("model.safetensors"))?;
     let mut others: Vec<String> = (folder.read_dir().into_iter().flatten().flatten())
         .filter_map(|entry| entry.file_name().into_string().ok())

@@ -4,7 +4,7 @@ use std::fmt::{Result, Write};
 
 use serde_json::Value;
 
-use super::escape::{code, markdown, shell_block};
+use super::escape::{code, markdown, shell_block, with_code};
 use super::{CardFacts, PUBLICATION, RUN, number, scores};
 
 /// Writes the text after the metadata.
@@ -65,11 +65,10 @@ fn usage(text: &mut String, facts: &CardFacts<'_>) -> Result {
         )?;
     }
     match facts.metrics[RUN]["segmentation"].as_str() {
-        // Our own sentence, with code in it.
         Some(segmentation) => writeln!(
             text,
             "Texts are cut into sentences first; {}.\n",
-            segmentation.replace(['<', '>', '\n'], " ")
+            with_code(segmentation)
         ),
         None => writeln!(text, "Texts are cut into sentences first.\n"),
     }

@@ -70,6 +70,24 @@ pub fn code(value: &str) -> String {
     format!("{fence}{pad}{line}{pad}{fence}")
 }
 
+/// A text in which pairs of backticks enclose code, as Markdown on one line.
+pub fn with_code(value: &str) -> String {
+    let parts: Vec<&str> = value.split('`').collect();
+    if parts.len() % 2 == 0 {
+        return markdown(value);
+    }
+    let part = |(index, part): (usize, &&str)| {
+        if index % 2 == 1 {
+            return code(part);
+        }
+        let edge = |is_space: bool| if is_space { " " } else { "" };
+        let has_text = !part.trim().is_empty();
+        let (before, after) = (part.starts_with(' '), part.ends_with(' ') && has_text);
+        format!("{}{}{}", edge(before), markdown(part), edge(after))
+    };
+    parts.iter().enumerate().map(part).collect()
+}
+
 /// A text as a block of shell code.
 pub fn shell_block(value: &str) -> String {
     let fence = "`".repeat((longest_run(value) + 1).max(3));
@@ -143,6 +161,11 @@ mod tests {
         assert_eq!(code("a"), "`a`");
         assert_eq!(code("a``b|c\nd"), "```a``b\\|c d```");
         assert_eq!(code("`"), "`` ` ``");
+        assert_eq!(
+            with_code("by `han`; 5 % [x](y)"),
+            "by `han`; 5 % \\[x\\](y)"
+        );
+        assert_eq!(with_code("a ` b"), "a \\` b");
         assert_eq!(shell_block("a\n```\nb"), "````sh\na\n```\nb\n````\n");
     }
 }
