@@ -427,6 +427,63 @@ fn the_index_of_this_repository_equals_its_folders() {
 }
 
 #[test]
+fn the_results_page_equals_its_score_files() {
+    let zoo = Path::new(env!("CARGO_MANIFEST_DIR")).join("model-zoo");
+    let page = fs::read_to_string(zoo.join("RESULTS.md")).unwrap();
+    let made = nerzoo::zoo::results::page(&zoo).unwrap();
+    assert!(page == made, "write it with `nerzoo zoo results`");
+}
+
+#[test]
+fn scores_of_a_run_are_added_to_the_results_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let zoo = folder.path().display().to_string();
+    fs::create_dir(folder.path().join("results")).unwrap();
+    let file = folder.path().join("results/q.json");
+    let empty = json!({"title": "Q", "corpus": "quickstart (test)", "encoder": "e", "budget": "b", "rows": []});
+    fs::write(&file, empty.to_string()).unwrap();
+    let add = [
+        "zoo",
+        "results",
+        "--zoo",
+        &zoo,
+        "--add",
+        run(),
+        "--file",
+        "q",
+        "--model",
+        "SeqNER",
+    ];
+    for _ in 0..2 {
+        printed(&nerzoo(folder.path(), &add));
+    }
+    let set: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    assert_eq!(set["rows"].as_array().unwrap().len(), 1);
+    assert_eq!(set["rows"][0]["scores"].as_array().unwrap().len(), 1);
+    assert_eq!(set["rows"][0]["scores"][0]["seed"], 1);
+    let page = fs::read_to_string(folder.path().join("RESULTS.md")).unwrap();
+    assert!(
+        page.contains("| SeqNER | `nerzoo train recipe.toml` | 1 |"),
+        "{page}"
+    );
+    printed(&nerzoo(
+        folder.path(),
+        &["zoo", "results", "--zoo", &zoo, "--check"],
+    ));
+    fs::write(
+        folder.path().join("RESULTS.md"),
+        page.replace("SeqNER", "Other"),
+    )
+    .unwrap();
+    let output = nerzoo(folder.path(), &["zoo", "results", "--zoo", &zoo, "--check"]);
+    assert!(
+        error(&output).contains("differ from results"),
+        "{}",
+        error(&output)
+    );
+}
+
+#[test]
 fn hostile_and_damaged_folders_do_not_pass() {
     verify(copy().path()).unwrap();
     let check = |edit: &dyn Fn(&Path), expected: &str| {
@@ -868,7 +925,8 @@ fn uploads_that_fail_commit_nothing() {
         assert!(problem(&setup, "owner/tiny").contains("500"), "{path}");
         setup.server.heal();
     }
-    setup.server.fail("PUT", "upload", 20, Fault::CutAfter(100));
+    let setup = Setup::new(&[]).with_token();
+    (setup.server).fail("PUT", "upload", 20, Fault::CutAfter(100));
     problem(&setup, "owner/tiny");
     setup.server.heal();
     let offline = Setup {

@@ -182,7 +182,8 @@ fn limits(text: &mut String, facts: &CardFacts<'_>) -> Result {
         writeln!(text, "- Weakest types on {split}: {types}.")?;
     }
     let lengths = worst(&scored["lengths"], &|name| {
-        format!("{} words", markdown(name))
+        let plural = if name == "1" { "" } else { "s" };
+        format!("{} word{plural}", markdown(name))
     });
     if !lengths.is_empty() {
         writeln!(text, "- Weakest lengths on {split}: {lengths}.")?;
@@ -229,8 +230,8 @@ fn licences(text: &mut String, facts: &CardFacts<'_>) -> Result {
             text,
             "- Corpus: {}. {} Licence: {}",
             markdown(&corpus.title),
-            markdown(&corpus.source),
-            markdown(&corpus.licence)
+            with_code(&corpus.source),
+            with_code(&corpus.licence)
         )?,
         None => writeln!(
             text,
