@@ -1,4 +1,4 @@
-//! Atomic writing of files, their SHA-256 hashes, and space on disks.
+//! Atomic writing and bounded reading of files, their SHA-256 hashes, and space on disks.
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
@@ -40,10 +40,16 @@ pub fn read_text(path: &Path, limit: u64) -> Result<String> {
     let fail = |source| Error::io(path, source);
     let file = open_regular(path)?;
     let mut bytes = Vec::new();
-    file.take(limit + 1).read_to_end(&mut bytes).map_err(fail)?;
+    file.take(limit.saturating_add(1))
+        .read_to_end(&mut bytes)
+        .map_err(fail)?;
     if bytes.len() as u64 > limit {
-        let problem = format!("larger than {limit} bytes, which such a file never is");
-        return Err(fail(std::io::Error::other(problem)));
+        let problem =
+            format!("the file is longer than {limit} bytes, which is more than such a file needs");
+        return Err(fail(std::io::Error::new(
+            std::io::ErrorKind::FileTooLarge,
+            problem,
+        )));
     }
     String::from_utf8(bytes).map_err(|problem| fail(std::io::Error::other(problem.utf8_error())))
 }

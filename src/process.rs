@@ -192,6 +192,14 @@ pub fn cpu_seconds() -> Option<f64> {
     None
 }
 
+/// The name of the processor, where the system reports it.
+pub fn cpu_name() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let mut lines = text.lines().filter(|line| line.starts_with("model name"));
+    let (_, name) = lines.next()?.split_once(':')?;
+    Some(name.trim().to_string()).filter(|name| !name.is_empty())
+}
+
 #[cfg(unix)]
 #[allow(unsafe_code)]
 fn usage() -> Option<libc::rusage> {

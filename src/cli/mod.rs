@@ -14,9 +14,11 @@ mod init;
 mod predict;
 mod predict_input;
 mod predict_output;
+mod progress;
 mod sweep;
 mod train;
 mod worker;
+mod zoo;
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -58,6 +60,8 @@ enum Command {
     Analyse(analyse::Analyse),
     /// Find the entities in texts.
     Predict(predict::Predict),
+    /// List, show, check, publish, fetch and push models.
+    Zoo(zoo::ZooArgs),
     /// List the heads, or the settings of one.
     Heads(heads::Heads),
     /// Show, check, convert, split and make corpora.
@@ -193,6 +197,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Evaluate(verb) => verb.run(),
         Command::Analyse(verb) => verb.run(),
         Command::Predict(verb) => verb.run(),
+        Command::Zoo(verb) => verb.run(),
         Command::Heads(verb) => verb.run(),
         Command::Data(verb) => verb.run(),
         Command::Devices(verb) => verb.run(),

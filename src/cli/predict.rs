@@ -10,6 +10,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::format::ReadArgs;
+use super::hub::HubArgs;
 use super::predict_input::{self, Input, Text};
 use super::predict_output::{Mark, OutputArgs};
 use super::{DeviceArgs, ModelArgs};
@@ -17,13 +18,15 @@ use crate::data::{self, Format, ReadOptions, SentenceCutting};
 use crate::model::document::{DocumentSettings, TagQueue, Tagged, TextSentences};
 use crate::registry;
 use crate::text::{Mention, Sentence};
+use crate::zoo::Zoo;
 
 /// Arguments of `predict`.
 #[derive(Debug, Args)]
 pub struct Predict {
-    /// A model folder, or the folder of an unfinished run (its best checkpoint).
+    /// A model: a folder, the folder of an unfinished run (its best checkpoint), a name that `nerzoo zoo list` shows,
+    /// hf:OWNER/NAME, or an http(s) address [default: the default model of the zoo].
     #[arg(long, short)]
-    model: PathBuf,
+    model: Option<String>,
     /// Texts, one per line, of any length; `.jsonl` with `text` or `tokens`; or a corpus file in any format, compressed or not.
     /// `-` is standard input.
     #[arg(default_value = "-")]
@@ -50,6 +53,8 @@ pub struct Predict {
     settings: ModelArgs,
     #[command(flatten)]
     device: DeviceArgs,
+    #[command(flatten)]
+    hub: HubArgs,
 }
 
 /// A score on the command line.
@@ -64,7 +69,12 @@ impl Predict {
     /// Tags everything; fails when a line could not be read.
     pub fn run(self) -> Result<ExitCode> {
         let device = self.device.device()?;
-        let tagger = registry::load(&self.model, &device, &self.settings.overrides()?)?;
+        let zoo = Zoo::with_hub(self.hub.hub(None));
+        let model = match &self.model {
+            Some(name) => zoo.find(name)?,
+            None => zoo.default_model()?,
+        };
+        let tagger = registry::load(&model, &device, &self.settings.overrides()?)?;
         if self.threshold > 0.0 && !tagger.is_calibrated() {
             tracing::info!(
                 "--threshold {}: the scores of this model are not calibrated, or not for these settings, so they need \
@@ -77,7 +87,7 @@ impl Predict {
         settings.longest = self.longest.unwrap_or(settings.longest);
         let inputs = self.inputs(settings)?;
         let bar = self.progress_bar();
-        let mut output = self.output.open(&self.model, self.threshold)?;
+        let mut output = self.output.open(&model, self.threshold)?;
         let mut queue = TagQueue::new(|sentences: &[Sentence]| tagger.tag(sentences), settings);
         let mut done = |tagged: Tagged<Mark>| output.add(tagged);
         let mut next = inputs.recv().ok();

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::calibration::Calibration;
-use super::manifest;
+use super::manifest::{self, Manifest};
 use super::parameters::Shapes;
 use super::recognizer::Recognizer;
 use super::tagger::ModelTagger;
@@ -30,11 +30,9 @@ use crate::recipe::set::Assignment;
 use crate::text::Labels;
 
 /// The version of the folder format this program writes.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Prefix of the temporary folder a model is written to first.
 pub const TEMPORARY: &str = ".model-";
-/// Largest `config.json` in bytes; the words with a vector are in it.
-const LARGEST_CONFIG: u64 = 64 << 20;
 /// The files of a model folder except the manifest.
 pub const FILES: [&str; 6] = [
     "config.json",
@@ -44,6 +42,11 @@ pub const FILES: [&str; 6] = [
     "metrics.json",
     "README.md",
 ];
+
+/// Longest `config.json` that is read, in bytes.
+const LONGEST_CONFIG: u64 = 64 << 20;
+/// The files without which a model cannot be used; its manifest has to list them.
+pub const REQUIRED: [&str; 3] = ["config.json", "model.safetensors", "tokenizer.json"];
 
 /// `config.json`: everything needed to build the model before its weights are loaded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -102,20 +105,24 @@ impl ModelConfig {
                 "no config.json here: this is neither a model folder nor a run folder",
             ));
         }
-        let text = read_text(&path, LARGEST_CONFIG)?;
-        let config: Self = serde_json::from_str(&text).map_err(|problem| {
-            Error::model_folder(&path, format!("not a nerzoo model's config: {problem}"))
+        Self::parse(&read_text(&path, LONGEST_CONFIG)?, &path)
+    }
+
+    /// Parses a `config.json`; `path` is named in errors.
+    pub fn parse(text: &str, path: &Path) -> Result<Self> {
+        let config: Self = serde_json::from_str(text).map_err(|problem| {
+            Error::model_folder(path, format!("not a nerzoo model's config: {problem}"))
         })?;
         if config.format_version > VERSION {
             return Err(Error::model_folder(
-                &path,
+                path,
                 format!(
                     "written in format {} by nerzoo {}; this program reads up to {VERSION}, update it",
                     config.format_version, config.nerzoo
                 ),
             ));
         }
-        (config.check()).map_err(|problem| Error::model_folder(&path, problem))?;
+        (config.check()).map_err(|problem| Error::model_folder(path, problem))?;
         Ok(config)
     }
 
@@ -319,7 +326,9 @@ pub fn load<H: Head>(
     device: &Device,
     overrides: &[Assignment],
 ) -> Result<ModelTagger<H>> {
-    manifest::verify(folder)?;
+    let manifest = Manifest::read(folder)?;
+    manifest.require(&REQUIRED, folder)?;
+    manifest::verify_files(folder, &manifest)?;
     let (config, mut model) = build::<H>(folder, device, overrides)?;
     let weights = folder.join("model.safetensors");
     Shapes::of(&model).check_file(&weights)?;
@@ -347,6 +356,12 @@ pub fn restore<H: Head>(model: Recognizer<H>, checkpoint: &Path) -> Result<Recog
         .map_err(|problem| Error::model_folder(&path, problem.to_string()))?;
     (model.try_load_record(record))
         .map_err(|problem| Error::model_folder(&path, format!("does not fit the run: {problem}")))
+}
+
+/// Fails unless the weights of a model folder fit its `config.json`, without loading them.
+pub fn check_weights<H: Head>(folder: &Path) -> Result<()> {
+    let (_, model) = build::<H>(folder, &crate::device::cpu(), &[])?;
+    Shapes::of(&model).check_file(&folder.join("model.safetensors"))
 }
 
 /// Fails when settings cannot replace those of the model in this folder.

@@ -9,3 +9,4 @@ pub mod manifest;
 pub mod parameters;
 pub mod recognizer;
 pub mod tagger;
+pub mod weights_file;
