@@ -123,7 +123,7 @@ fn default_layer_norm_eps() -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::encoder::transformer::EncoderFamily;
+    use crate::encoder::transformer::{EncoderFamily, Layout};
     use serde_json::json;
 
     fn bert() -> Value {
@@ -151,6 +151,7 @@ mod tests {
             dropout: 0.1,
             attention_dropout: 0.1,
             activation: Activation::Gelu,
+            layout: Layout::Bert,
         };
         assert_eq!(config, expected);
     }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Transformer;
 use super::layer::EncoderLayer;
+use super::layout::Layout;
 
 /// Family of a pretrained encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +21,14 @@ pub enum EncoderFamily {
     Electra,
     /// DistilBERT: no token types, other parameter names.
     DistilBert,
+    /// ALBERT: layers share weights.
+    Albert,
+    /// MPNet: relative positions as a bias of the attention; positions start after the padding id.
+    Mpnet,
+    /// DeBERTa, versions 2 and 3: disentangled attention.
+    Deberta,
+    /// ModernBERT: rotary positions and local attention.
+    Modernbert,
 }
 
 /// Activation of the feed-forward sub-layer.
@@ -52,7 +61,7 @@ pub struct TransformerConfig {
     pub heads: usize,
     /// Width of the feed-forward sub-layer.
     pub feed_forward: usize,
-    /// Number of rows of the position embedding.
+    /// Number of rows of the position embedding; without one, the largest number of pieces in a window.
     pub positions: usize,
     /// Number of rows of the token-type embedding; 0 for none.
     pub token_types: usize,
@@ -66,13 +75,16 @@ pub struct TransformerConfig {
     pub attention_dropout: f64,
     /// Activation of the feed-forward sub-layer.
     pub activation: Activation,
+    /// The structure of the layers.
+    #[serde(default, skip_serializing_if = "Layout::is_bert")]
+    pub layout: Layout,
 }
 
 impl TransformerConfig {
     /// Row of the position embedding for a window's first piece.
     fn first_position(&self) -> usize {
         match self.family {
-            EncoderFamily::Roberta => self.padding + 1,
+            EncoderFamily::Roberta | EncoderFamily::Mpnet => self.padding + 1,
             _ => 0,
         }
     }
@@ -108,7 +120,7 @@ impl TransformerConfig {
             key: linear(self.width, self.width),
             value: linear(self.width, self.width),
             attention_output: linear(self.width, self.width),
-            attention_norm: norm(self.width),
+            attention_norm: Some(norm(self.width)),
             feed_forward_inner: linear(self.width, self.feed_forward),
             feed_forward_outer: linear(self.feed_forward, self.width),
             feed_forward_norm: norm(self.width),
@@ -120,13 +132,16 @@ impl TransformerConfig {
         };
         Transformer {
             word_embeddings: embedding(self.vocabulary),
-            position_embeddings: embedding(self.positions),
+            position_embeddings: (self.layout.has_position_embedding())
+                .then(|| embedding(self.positions)),
             token_type_embeddings: (self.token_types > 0).then(|| embedding(self.token_types)),
             embedding_norm: norm(self.embedding_width),
             projection: (self.embedding_width != self.width)
                 .then(|| linear(self.embedding_width, self.width)),
             dropout: DropoutConfig::new(self.dropout).init(),
             layers: (0..self.layers).map(|_| layer()).collect(),
+            final_norm: None,
+            order: (0..self.layers).map(|index| vec![index]).collect(),
             first_position: self.first_position(),
             norm_epsilon: self.norm_epsilon as f32,
         }

@@ -18,7 +18,7 @@ pub(super) struct EncoderLayer {
     pub(super) key: Linear,
     pub(super) value: Linear,
     pub(super) attention_output: Linear,
-    pub(super) attention_norm: LayerNorm,
+    pub(super) attention_norm: Option<LayerNorm>,
     pub(super) feed_forward_inner: Linear,
     pub(super) feed_forward_outer: Linear,
     pub(super) feed_forward_norm: LayerNorm,
@@ -65,7 +65,7 @@ impl EncoderLayer {
             output: (&self.attention_output).into(),
             inner: (&self.feed_forward_inner).into(),
             outer: (&self.feed_forward_outer).into(),
-            attention_norm: (&self.attention_norm).into(),
+            attention_norm: self.post_norm().into(),
             feed_forward_norm: (&self.feed_forward_norm).into(),
         };
         kernel.forward(states, params)
@@ -78,7 +78,7 @@ impl EncoderLayer {
     /// - bias: `[rows, 1, 1, pieces]`
     pub(super) fn forward(&self, states: Tensor<3>, bias: Option<&Tensor<4>>) -> Tensor<3> {
         let attended = self.dropout.forward(self.attend(states.clone(), bias));
-        let states = self.attention_norm.forward(states + attended);
+        let states = self.post_norm().forward(states + attended);
         let inner = self.feed_forward_inner.forward(states.clone());
         let inner = match self.activation {
             Activation::Gelu => gelu(inner),
@@ -87,6 +87,11 @@ impl EncoderLayer {
         };
         let outer = self.dropout.forward(self.feed_forward_outer.forward(inner));
         self.feed_forward_norm.forward(states + outer)
+    }
+
+    /// The norm after the attention, which all layouts but ModernBERT's have.
+    fn post_norm(&self) -> &LayerNorm {
+        (self.attention_norm.as_ref()).expect("layers with a norm after the attention have one")
     }
 
     fn attend(&self, states: Tensor<3>, bias: Option<&Tensor<4>>) -> Tensor<3> {

@@ -1,10 +1,11 @@
-//! One transformer for all families of encoders (BERT, RoBERTa, ELECTRA, DistilBERT).
+//! One transformer for all families of encoders. What a family has beyond BERT's layers is its [`Layout`].
 //!
-//! It is an encoder with absolute position embeddings and a layer norm after each sub-layer. On the CPU it runs on packed
+//! On the CPU it runs on packed
 //! rows through fused kernels; on other devices on padded rows through Burn's operations.
 
 mod config;
 mod layer;
+mod layout;
 mod states;
 
 use std::sync::Arc;
@@ -15,6 +16,9 @@ use burn::tensor::{Device, Int, Tensor};
 
 pub use config::{Activation, EncoderFamily, TransformerConfig};
 use layer::EncoderLayer;
+pub use layout::{
+    AlbertLayout, DebertaConvolution, DebertaLayout, Layout, ModernbertLayout, MpnetLayout,
+};
 pub use states::PieceStates;
 
 use super::batching::{PackedRows, starts};
@@ -26,12 +30,16 @@ use crate::nn::mask::attention_bias;
 #[derive(Module, Debug)]
 pub struct Transformer {
     word_embeddings: Embedding,
-    position_embeddings: Embedding,
+    position_embeddings: Option<Embedding>,
     token_type_embeddings: Option<Embedding>,
     embedding_norm: LayerNorm,
     projection: Option<Linear>,
     dropout: Dropout,
     layers: Vec<EncoderLayer>,
+    final_norm: Option<LayerNorm>,
+    /// For each step from one hidden state to the next, the layers that make it; some families use layers several times.
+    #[module(skip)]
+    order: Vec<Vec<usize>>,
     #[module(skip)]
     first_position: usize,
     #[module(skip)]
@@ -104,19 +112,29 @@ impl Transformer {
         PieceStates::new(states, &rows.lengths, starts(&lengths), prompts)
     }
 
-    /// Runs all layers and returns the mean output of the last `average`.
+    /// Runs all layers and returns the mean output of the last `average`. `run` is given the number of the application of a
+    /// layer, from 0 on.
     fn run_layers<const D: usize>(
         &self,
         mut states: Tensor<D>,
         average: usize,
         run: impl Fn(usize, &EncoderLayer, Tensor<D>) -> Tensor<D>,
     ) -> Tensor<D> {
-        let average = average.clamp(1, self.layers.len().max(1));
-        let first = self.layers.len().saturating_sub(average);
+        let steps = self.order.len();
+        let average = average.clamp(1, steps.max(1));
         let mut sum: Option<Tensor<D>> = None;
-        for (index, layer) in self.layers.iter().enumerate() {
-            states = run(index, layer, states);
-            if average > 1 && index >= first {
+        let mut applied = 0;
+        for (step, layers) in self.order.iter().enumerate() {
+            for index in layers {
+                states = run(applied, &self.layers[*index], states);
+                applied += 1;
+            }
+            if step + 1 == steps
+                && let Some(norm) = &self.final_norm
+            {
+                states = norm.forward(states);
+            }
+            if average > 1 && step + average >= steps {
                 sum = Some(match sum {
                     None => states.clone(),
                     Some(sum) => sum + states.clone(),
@@ -145,22 +163,32 @@ impl Transformer {
         if let Some(prompt) = prompt {
             embedded = insert_prompts(embedded, prompt, &rows.lengths);
         }
+        let width = self.embedding_norm.gamma.dims()[0];
         let first = self.first_position;
+        let (table, positions) = match &self.position_embeddings {
+            Some(table) => {
+                let positions = lengths.iter().flat_map(|length| first..first + length);
+                (table.weight.val(), positions.collect())
+            }
+            None => {
+                let pieces = lengths.iter().sum();
+                (
+                    Tensor::zeros([1, width], &self.device()),
+                    vec![0; pieces].into(),
+                )
+            }
+        };
         let embedding_sum = EmbeddingSum {
-            positions: (lengths.iter())
-                .flat_map(|length| first..first + length)
-                .collect(),
+            positions,
             epsilon: self.norm_epsilon,
             dropout: seed.map(|seed| EmbeddingSum::dropout(seed, self.dropout.prob)),
         };
-        let width = self.embedding_norm.gamma.dims()[0];
         let token_type = match &self.token_type_embeddings {
             Some(table) => table.weight.val().narrow(0, 0, 1).reshape([width]),
             None => Tensor::zeros([width], &self.device()),
         };
-        let positions = self.position_embeddings.weight.val();
         let norm = (&self.embedding_norm).into();
-        self.project(embedding_sum.forward(embedded, positions, token_type, norm))
+        self.project(embedding_sum.forward(embedded, table, token_type, norm))
     }
 
     /// Input of the first layer for padded rows.
@@ -178,17 +206,17 @@ impl Transformer {
             let prompt = prompt.unsqueeze::<3>().expand([rows, prompts, width]);
             embedded = Tensor::cat(vec![prompt, embedded], 1);
         }
-        let [_, pieces, _] = embedded.dims();
-        let positions = Tensor::<1, Int>::arange(
-            self.first_position as i64..(self.first_position + pieces) as i64,
-            &device,
-        );
-        // All rows have the same positions and token types, so one addend [1, pieces, width] is broadcast.
-        let mut addend = self.position_embeddings.forward(positions.unsqueeze());
-        if let Some(token_types) = &self.token_type_embeddings {
-            addend = addend + token_types.forward(Tensor::zeros([1, 1], &device));
+        // All rows have the same positions and token types, so addends [1, pieces, width] are broadcast.
+        if let Some(table) = &self.position_embeddings {
+            let [_, pieces, _] = embedded.dims();
+            let first = self.first_position as i64;
+            let positions = Tensor::<1, Int>::arange(first..first + pieces as i64, &device);
+            embedded = embedded + table.forward(positions.unsqueeze());
         }
-        let states = self.embedding_norm.forward(embedded + addend);
+        if let Some(token_types) = &self.token_type_embeddings {
+            embedded = embedded + token_types.forward(Tensor::zeros([1, 1], &device));
+        }
+        let states = self.embedding_norm.forward(embedded);
         self.project(self.dropout.forward(states))
     }
 
