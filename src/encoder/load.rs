@@ -21,13 +21,14 @@ use crate::hub::{Found, Hub, Wanted};
 const NAMES: &[(&str, &str)] = &[
     (r"LayerNorm\.gamma$", "LayerNorm.weight"),
     (r"LayerNorm\.beta$", "LayerNorm.bias"),
-    (r"^(?:bert|roberta|electra|distilbert)\.", ""),
+    (r"^(?:bert|roberta|electra|distilbert|deberta|mpnet)\.", ""),
     (
         r"^embeddings\.(word|position|token_type)_embeddings\.",
         "${1}_embeddings.",
     ),
     (r"^embeddings\.LayerNorm\.", "embedding_norm."),
     (r"^embeddings_project\.", "projection."),
+    (r"^embeddings\.embed_proj\.", "projection."),
     (r"^(?:encoder|transformer)\.layer\.", "layers."),
     (r"\.attention\.self\.(query|key|value)\.", ".$1."),
     (r"\.attention\.output\.dense\.", ".attention_output."),
@@ -35,6 +36,26 @@ const NAMES: &[(&str, &str)] = &[
     (r"\.intermediate\.dense\.", ".feed_forward_inner."),
     (r"\.output\.dense\.", ".feed_forward_outer."),
     (r"\.output\.LayerNorm\.", ".feed_forward_norm."),
+    // DeBERTa's names.
+    (r"\.attention\.self\.(query|key|value)_proj\.", ".$1."),
+    (
+        r"\.attention\.self\.pos_(query|key)_proj\.",
+        ".disentangled.$1.",
+    ),
+    (r"^encoder\.rel_embeddings\.", "relative_embeddings."),
+    (r"^encoder\.LayerNorm\.", "relative_norm."),
+    (r"^encoder\.conv\.conv\.", "convolution.convolution."),
+    (r"^encoder\.conv\.LayerNorm\.", "convolution.norm."),
+    // MPNet's names.
+    (r"\.attention\.attn\.q\.", ".query."),
+    (r"\.attention\.attn\.k\.", ".key."),
+    (r"\.attention\.attn\.v\.", ".value."),
+    (r"\.attention\.attn\.o\.", ".attention_output."),
+    (r"\.attention\.LayerNorm\.", ".attention_norm."),
+    (
+        r"^encoder\.relative_attention_bias\.",
+        "relative_embeddings.",
+    ),
     // DistilBERT's names.
     (r"\.attention\.q_lin\.", ".query."),
     (r"\.attention\.k_lin\.", ".key."),
@@ -46,8 +67,9 @@ const NAMES: &[(&str, &str)] = &[
     (r"\.output_layer_norm\.", ".feed_forward_norm."),
 ];
 
-/// Parameters of published checkpoints that belong to a task's head, or are no weights; they are ignored.
-const NOT_ENCODER: &str = r"^(pooler|cls|lm_head|(?:pre_)?classifier|discriminator_predictions|generator_predictions|generator_lm_head|vocab_transform|vocab_layer_norm|vocab_projector|qa_outputs|embeddings\.(?:position|token_type)_ids)(\.|$)";
+/// Parameters of published checkpoints that belong to a task's head, are not used, or are no weights; they are ignored.
+/// Position embeddings are not used by some checkpoints of DeBERTa that have them.
+const NOT_ENCODER: &str = r"^(pooler|cls|lm_head|(?:pre_)?classifier|discriminator_predictions|generator_predictions|generator_lm_head|vocab_transform|vocab_layer_norm|vocab_projector|qa_outputs|lm_predictions|mask_predictions|position_embeddings|embeddings\.(?:position|token_type)_ids)(\.|$)";
 
 /// Name of the list of files over which weights are distributed.
 const INDEX: &str = "model.safetensors.index.json";

@@ -1,17 +1,23 @@
 //! Families of pretrained encoders: one file each, with the keys of its `config.json`.
 //!
 //! They share one [transformer](super::transformer); they differ in the names of settings and parameters, in where
-//! positions start, and in whether token types and an embedding projection exist.
+//! positions start, in whether token types and an embedding projection exist, and in the [layout](super::transformer::Layout)
+//! of the layers.
 
 mod bert;
+mod deberta;
 mod distilbert;
 mod electra;
+mod mpnet;
 mod roberta;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::transformer::{Activation, TransformerConfig};
+
+/// Largest number of rows of a table of relative positions.
+const LARGEST_TABLE: usize = 1 << 20;
 
 /// Why the `config.json` of a pretrained model cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -60,11 +66,20 @@ pub(super) fn parse_config(json: &Value) -> Result<TransformerConfig, ConfigErro
         }
         "electra" => read::<electra::ElectraConfig>(json)?.transformer()?,
         "distilbert" => read::<distilbert::DistilBertConfig>(json)?.transformer()?,
+        "deberta-v2" => read::<deberta::DebertaConfig>(json)?.transformer()?,
+        "deberta" => {
+            return Err(ConfigError::Unsupported {
+                key: "model_type",
+                value: "deberta".into(),
+                supported: "deberta-v2, the type of DeBERTa's versions 2 and 3; version 1 has another architecture",
+            });
+        }
+        "mpnet" => read::<mpnet::MpnetConfig>(json)?.transformer()?,
         other => {
             return Err(ConfigError::Unsupported {
                 key: "model_type",
                 value: other.into(),
-                supported: "bert, roberta, xlm-roberta, camembert, electra, distilbert",
+                supported: "bert, roberta, xlm-roberta, camembert, electra, distilbert, deberta-v2, mpnet",
             });
         }
     };
@@ -95,10 +110,11 @@ fn activation(name: &str) -> Result<Activation, ConfigError> {
         "gelu" => Ok(Activation::Gelu),
         "gelu_new" | "gelu_pytorch_tanh" => Ok(Activation::GeluNew),
         "relu" => Ok(Activation::Relu),
+        "tanh" => Ok(Activation::Tanh),
         other => Err(ConfigError::Unsupported {
             key: "activation",
             value: other.into(),
-            supported: "gelu, gelu_new, gelu_pytorch_tanh, relu",
+            supported: "gelu, gelu_new, gelu_pytorch_tanh, relu, tanh",
         }),
     }
 }

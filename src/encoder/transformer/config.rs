@@ -1,13 +1,18 @@
 //! Sizes of a transformer, and its creation with random weights.
 
 use burn::module::Initializer;
-use burn::nn::{DropoutConfig, EmbeddingConfig, LayerNormConfig, LinearConfig};
-use burn::tensor::Device;
+use burn::nn::conv::Conv1dConfig;
+use burn::nn::{DropoutConfig, EmbeddingConfig, LayerNormConfig, LinearConfig, PaddingConfig1d};
+use burn::tensor::activation::{gelu_approximate, relu};
+use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
 
 use super::Transformer;
+use super::convolution::Convolution;
 use super::layer::EncoderLayer;
-use super::layout::Layout;
+use super::layout::{DebertaConvolution, DebertaLayout, Layout};
+use super::relative::DisentangledAttention;
+use crate::nn::activation::gelu;
 
 /// Family of a pretrained encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +46,20 @@ pub enum Activation {
     GeluNew,
     /// Rectified linear unit.
     Relu,
+    /// Hyperbolic tangent.
+    Tanh,
+}
+
+impl Activation {
+    /// Applies the activation by Burn's operations.
+    pub(super) fn forward<const D: usize>(self, input: Tensor<D>) -> Tensor<D> {
+        match self {
+            Activation::Gelu => gelu(input),
+            Activation::GeluNew => gelu_approximate(input),
+            Activation::Relu => relu(input),
+            Activation::Tanh => input.tanh(),
+        }
+    }
 }
 
 /// Sizes of a transformer.
@@ -94,17 +113,27 @@ impl TransformerConfig {
         self.positions.saturating_sub(self.first_position())
     }
 
+    /// Rows and columns of the table of relative positions.
+    fn relative_table(&self) -> Option<[usize; 2]> {
+        match &self.layout {
+            Layout::Mpnet(layout) => Some([layout.buckets, self.heads]),
+            Layout::Deberta(layout) if layout.relative => Some([2 * layout.span(), self.width]),
+            _ => None,
+        }
+    }
+
     /// Creates a transformer with random weights.
     pub fn init(&self, device: &Device) -> Transformer {
         let normal = Initializer::Normal {
             mean: 0.0,
             std: 0.02,
         };
-        let embedding = |rows| {
-            EmbeddingConfig::new(rows, self.embedding_width)
+        let table = |rows, width| {
+            EmbeddingConfig::new(rows, width)
                 .with_initializer(normal.clone())
                 .init(device)
         };
+        let embedding = |rows| table(rows, self.embedding_width);
         let linear = |from, to| {
             LinearConfig::new(from, to)
                 .with_initializer(normal.clone())
@@ -115,6 +144,30 @@ impl TransformerConfig {
                 .with_epsilon(self.norm_epsilon)
                 .init(device)
         };
+        let deberta = match &self.layout {
+            Layout::Deberta(layout) => Some(layout),
+            _ => None,
+        };
+        let disentangled = |layout: &DebertaLayout| {
+            let own = |is_used: bool| {
+                (is_used && !layout.shared_key).then(|| linear(self.width, self.width))
+            };
+            DisentangledAttention {
+                key: own(layout.content_to_position),
+                query: own(layout.position_to_content),
+                content_to_position: layout.content_to_position,
+                position_to_content: layout.position_to_content,
+            }
+        };
+        let convolution = |layout: &DebertaConvolution| Convolution {
+            convolution: Conv1dConfig::new(self.width, self.width, layout.kernel)
+                .with_groups(layout.groups)
+                .with_padding(PaddingConfig1d::Same)
+                .init(device),
+            norm: norm(self.width),
+            dropout: DropoutConfig::new(self.dropout).init(),
+            activation: layout.activation,
+        };
         let layer = || EncoderLayer {
             query: linear(self.width, self.width),
             key: linear(self.width, self.width),
@@ -124,9 +177,11 @@ impl TransformerConfig {
             feed_forward_inner: linear(self.width, self.feed_forward),
             feed_forward_outer: linear(self.feed_forward, self.width),
             feed_forward_norm: norm(self.width),
+            disentangled: (deberta.filter(|layout| layout.relative)).map(disentangled),
             dropout: DropoutConfig::new(self.dropout).init(),
             attention_dropout: DropoutConfig::new(self.attention_dropout).init(),
             heads: self.heads,
+            score_terms: deberta.map_or(1, DebertaLayout::score_terms),
             activation: self.activation,
             norm_epsilon: self.norm_epsilon as f32,
         };
@@ -135,13 +190,27 @@ impl TransformerConfig {
             position_embeddings: (self.layout.has_position_embedding())
                 .then(|| embedding(self.positions)),
             token_type_embeddings: (self.token_types > 0).then(|| embedding(self.token_types)),
-            embedding_norm: norm(self.embedding_width),
-            projection: (self.embedding_width != self.width)
-                .then(|| linear(self.embedding_width, self.width)),
+            embedding_norm: norm(match deberta {
+                Some(_) => self.width,
+                None => self.embedding_width,
+            }),
+            projection: (self.embedding_width != self.width).then(|| {
+                LinearConfig::new(self.embedding_width, self.width)
+                    .with_initializer(normal.clone())
+                    .with_bias(deberta.is_none())
+                    .init(device)
+            }),
+            relative_embeddings: self
+                .relative_table()
+                .map(|[rows, width]| table(rows, width)),
+            relative_norm: (deberta.is_some_and(|layout| layout.normalised))
+                .then(|| norm(self.width)),
+            convolution: deberta.and_then(|layout| layout.convolution.as_ref().map(convolution)),
             dropout: DropoutConfig::new(self.dropout).init(),
             layers: (0..self.layers).map(|_| layer()).collect(),
             final_norm: None,
             order: (0..self.layers).map(|index| vec![index]).collect(),
+            layout: self.layout.clone(),
             first_position: self.first_position(),
             norm_epsilon: self.norm_epsilon as f32,
         }

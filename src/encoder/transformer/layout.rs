@@ -35,6 +35,15 @@ impl Layout {
             Layout::Modernbert(_) => false,
         }
     }
+
+    /// Whether attention scores depend on a table of relative positions.
+    pub(super) fn uses_relative_positions(&self) -> bool {
+        match self {
+            Layout::Mpnet(_) => true,
+            Layout::Deberta(layout) => layout.relative && layout.score_terms() > 1,
+            Layout::Bert | Layout::Albert(_) | Layout::Modernbert(_) => false,
+        }
+    }
 }
 
 /// Sharing of weights between ALBERT's layers.
@@ -51,7 +60,8 @@ pub struct AlbertLayout {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MpnetLayout {
-    /// Number of distances that are told apart, the larger ones in ranges.
+    /// Number of rows of the table of biases. The first 32 are used: distances are told apart up to 7, and larger ones in
+    /// ranges.
     pub buckets: usize,
 }
 
@@ -59,6 +69,8 @@ pub struct MpnetLayout {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DebertaLayout {
+    /// Whether relative positions are used. Without them, the two next settings only scale the scores.
+    pub relative: bool,
     /// Add scores between the content of a piece and the position of another one relative to it.
     pub content_to_position: bool,
     /// Add scores between the position of a piece and the content of another one.

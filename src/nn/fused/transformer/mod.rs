@@ -2,13 +2,18 @@
 
 mod attention;
 mod linear;
+mod positions;
+mod relative;
 
 use std::sync::Arc;
 
 use attention::Projections;
 use burn::tensor::Tensor;
 use linear::{input_gradient, linear, linear_without_bias, weight_gradient};
+use positions::PositionValues;
+pub use positions::{DistanceRows, PositionInputs};
 use rayon::prelude::*;
+use relative::RelativeLayer;
 
 use super::layer_norm::{self, BLOCK, SavedNorm};
 use super::math::{self, DropoutMask};
@@ -19,7 +24,7 @@ use super::{Kernel, KernelInput, LinearParams, NormParams, apply};
 ///
 /// ```text
 /// forward:   q = x·Wq + bq,   k = x·Wk + bk,   v = x·Wv + bv
-///            c = dropout₁(softmax(q·kᵀ / √d))·v             per sequence and head
+///            c = dropout₁(softmax(q·kᵀ / √(d·terms)))·v     per sequence and head
 ///            y = LayerNorm₁(x + dropout₂(c·Wo + bo))
 ///            h = y·W₁ + b₁,   a = gelu(h)
 ///            z = LayerNorm₂(y + dropout₃(a·W₂ + b₂))
@@ -52,6 +57,8 @@ pub struct TransformerLayer {
     pub width: usize,
     /// Width of the feed-forward network's hidden layer.
     pub inner: usize,
+    /// Number of terms by which the scores are scaled: 1, and 1 for each product with relative positions.
+    pub score_terms: usize,
     /// Epsilon of both norms.
     pub epsilon: f32,
     /// Dropout, in training.
@@ -154,18 +161,31 @@ impl<T> LayerInputs<T> {
 }
 
 impl TransformerLayer {
-    /// Applies the layer.
+    /// Applies the layer, with relative positions if they are given.
     ///
     /// # Shapes
     /// - states: `[rows, width]`
     /// - output: `[rows, width]`
-    pub fn forward(self, states: Tensor<2>, params: LayerParams<KernelInput>) -> Tensor<2> {
+    pub fn forward(
+        self,
+        states: Tensor<2>,
+        params: LayerParams<KernelInput>,
+        positions: Option<(&DistanceRows, PositionInputs<Tensor<2>>)>,
+    ) -> Tensor<2> {
         let shape = states.dims();
+        let device = states.device();
         let inputs = LayerInputs {
             states: states.into(),
             params,
         };
-        apply(self, inputs.into_array(), shape)
+        match positions {
+            None => apply(self, inputs.into_array(), shape),
+            Some((rows, positions)) => {
+                let (layer, inputs) =
+                    RelativeLayer::new(self, rows.clone(), inputs.into_array(), positions, &device);
+                apply(layer, inputs, shape)
+            }
+        }
     }
 
     /// `gelu(rows + bias)` in place; returns the derivatives of GELU when they are to be saved.
@@ -209,13 +229,35 @@ impl Kernel<INPUTS> for TransformerLayer {
     type Saved = SavedLayer;
 
     fn forward(&self, inputs: [&[f32]; INPUTS], save: bool) -> (Vec<f32>, Option<SavedLayer>) {
+        self.run(inputs, None, save)
+    }
+
+    fn backward(
+        &self,
+        inputs: [&[f32]; INPUTS],
+        saved: &SavedLayer,
+        grad_output: &[f32],
+        _needed: [bool; INPUTS],
+    ) -> [Option<Vec<f32>>; INPUTS] {
+        let (gradients, _) = self.run_backward(inputs, None, saved, grad_output);
+        gradients.map(Some)
+    }
+}
+
+impl TransformerLayer {
+    fn run(
+        &self,
+        inputs: [&[f32]; INPUTS],
+        positions: Option<&PositionValues>,
+        save: bool,
+    ) -> (Vec<f32>, Option<SavedLayer>) {
         let LayerInputs { states, params } = LayerInputs::from_array(inputs);
         let projections = Projections {
             query: linear(states, params.query),
             key: linear(states, params.key),
             value: linear(states, params.value),
         };
-        let (context, probabilities) = self.attention_forward(&projections, save);
+        let (context, probabilities) = self.attention_forward(&projections, positions, save);
         let attended = linear_without_bias(&context, params.output.weight, self.width);
         let dropout = self.dropout.map(|dropout| dropout.attention_output);
         let (middle, attention_norm) = layer_norm::layer_norm(
@@ -247,18 +289,19 @@ impl Kernel<INPUTS> for TransformerLayer {
         (output, saved)
     }
 
-    fn backward(
+    fn run_backward(
         &self,
         inputs: [&[f32]; INPUTS],
+        positions: Option<&PositionValues>,
         saved: &SavedLayer,
         grad_output: &[f32],
-        _needed: [bool; INPUTS],
-    ) -> [Option<Vec<f32>>; INPUTS] {
+    ) -> ([Vec<f32>; INPUTS], Option<PositionInputs<Vec<f32>>>) {
         let LayerInputs { states, params } = LayerInputs::from_array(inputs);
         // First dz, then dr₂, dy, dr₁ and in the end dx, all in one buffer.
         let mut gradient = grad_output.to_vec();
         let feed_forward = self.feed_forward_backward(&params, saved, &mut gradient);
-        let attention = self.attention_block_backward(states, &params, saved, &mut gradient);
+        let attention =
+            self.attention_block_backward(states, &params, positions, saved, &mut gradient);
         let gradients = LayerInputs {
             states: gradient,
             params: LayerParams {
@@ -272,7 +315,7 @@ impl Kernel<INPUTS> for TransformerLayer {
                 feed_forward_norm: feed_forward.norm,
             },
         };
-        gradients.into_array().map(Some)
+        (gradients.into_array(), attention.positions)
     }
 }
 
@@ -283,8 +326,9 @@ struct FeedForwardGradients {
     norm: NormParams<Vec<f32>>,
 }
 
-/// Gradients of the parameters of the attention and its norm.
+/// Gradients of the parameters of the attention and its norm, and of the position inputs.
 struct AttentionGradients {
+    positions: Option<PositionInputs<Vec<f32>>>,
     query: LinearParams<Vec<f32>>,
     key: LinearParams<Vec<f32>>,
     value: LinearParams<Vec<f32>>,
@@ -336,6 +380,7 @@ impl TransformerLayer {
         &self,
         states: &[f32],
         params: &LayerParams<&[f32]>,
+        positions: Option<&PositionValues>,
         saved: &SavedLayer,
         gradient: &mut [f32],
     ) -> AttentionGradients {
@@ -354,7 +399,7 @@ impl TransformerLayer {
             params.output.weight,
             width,
         );
-        let projected = self.attention_backward(saved, &grad_context);
+        let (projected, positions) = self.attention_backward(saved, positions, &grad_context);
         let mut projection = |grad_projected: &[f32], weight: &[f32]| {
             let gradients = LinearParams {
                 weight: weight_gradient(states, grad_projected, [width, width]),
@@ -364,6 +409,7 @@ impl TransformerLayer {
             gradients
         };
         AttentionGradients {
+            positions,
             query: projection(&projected.query, params.query.weight),
             key: projection(&projected.key, params.key.weight),
             value: projection(&projected.value, params.value.weight),
