@@ -131,10 +131,21 @@ fn no_fixture_is_missing() {
             "no_fixture_is_missing: NERZOO_TINY_ENCODERS names another folder",
         );
     }
-    assert_eq!(
-        names,
-        ["bert-half", "bert-task", "distilbert", "electra", "roberta"]
-    );
+    let expected = [
+        "bert-half",
+        "bert-task",
+        "deberta-c2p",
+        "deberta-p2c",
+        "deberta-plain",
+        "deberta-v2-xlarge",
+        "deberta-v3",
+        "distilbert",
+        "electra",
+        "mpnet",
+        "mpnet-odd",
+        "roberta",
+    ];
+    assert_eq!(names, expected);
 }
 
 #[test]
@@ -335,13 +346,14 @@ fn long_sentence(folder: &Path, count: usize) -> Sentence {
     Sentence::from_words(words)
 }
 
-/// The longest input of an encoder: RoBERTa's first positions are not used.
+/// The longest input of an encoder: the first positions of RoBERTa and MPNet are not used.
 fn expected_window(folder: &Path) -> usize {
     let text = fs::read_to_string(folder.join("config.json")).unwrap();
     let config: serde_json::Value = serde_json::from_str(&text).unwrap();
     let positions = config["max_position_embeddings"].as_u64().unwrap() as usize;
-    let is_roberta = config["model_type"].as_str().unwrap().contains("roberta");
-    positions - if is_roberta { 2 } else { 0 }
+    let family = config["model_type"].as_str().unwrap();
+    let starts_at_two = family.contains("roberta") || family == "mpnet";
+    positions - if starts_at_two { 2 } else { 0 }
 }
 
 #[test]
