@@ -1,8 +1,9 @@
 //! Families of pretrained encoders: one file each, with the keys of its `config.json`.
 //!
-//! They share one [transformer](super::transformer); they differ in the names of settings and parameters, in where
-//! positions start, and in whether token types and an embedding projection exist.
+//! They share one [transformer](super::transformer). They differ in the names of settings and parameters, in where positions
+//! start, in whether token types and an embedding projection exist, and in the [`Layout`] of their layers.
 
+mod albert;
 mod bert;
 mod distilbert;
 mod electra;
@@ -11,7 +12,22 @@ mod roberta;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::transformer::{Activation, TransformerConfig};
+use super::transformer::{Activation, Layout, TransformerConfig};
+use crate::error::nearest;
+
+/// The values of `model_type` that are supported.
+const MODEL_TYPES: &[&str] = &[
+    "bert",
+    "roberta",
+    "xlm-roberta",
+    "camembert",
+    "electra",
+    "distilbert",
+    "albert",
+];
+
+/// Largest number of layers; the largest published encoders have below 100.
+const MOST_LAYERS: usize = 1000;
 
 /// Why the `config.json` of a pretrained model cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +44,25 @@ pub enum ConfigError {
         value: String,
         /// The values that are implemented.
         supported: &'static str,
+    },
+    /// The family is not implemented.
+    #[error(
+        "model_type {model_type:?} is not supported{}; supported: {}",
+        nearest(model_type, MODEL_TYPES.iter().copied())
+            .map_or(String::new(), |near| format!(", did you mean {near:?}?")),
+        MODEL_TYPES.join(", ")
+    )]
+    ModelType {
+        /// The value of `model_type`.
+        model_type: String,
+    },
+    /// There are no layers, or absurdly many.
+    #[error("{key} {value} is not between 1 and {MOST_LAYERS}")]
+    Layers {
+        /// The key, or the keys whose product it is.
+        key: &'static str,
+        /// Its value.
+        value: usize,
     },
     /// The attention heads do not divide the width.
     #[error("the width {width} is not a multiple of the {heads} attention heads")]
@@ -60,11 +95,10 @@ pub(super) fn parse_config(json: &Value) -> Result<TransformerConfig, ConfigErro
         }
         "electra" => read::<electra::ElectraConfig>(json)?.transformer()?,
         "distilbert" => read::<distilbert::DistilBertConfig>(json)?.transformer()?,
+        "albert" => read::<albert::AlbertConfig>(json)?.transformer()?,
         other => {
-            return Err(ConfigError::Unsupported {
-                key: "model_type",
-                value: other.into(),
-                supported: "bert, roberta, xlm-roberta, camembert, electra, distilbert",
+            return Err(ConfigError::ModelType {
+                model_type: other.into(),
             });
         }
     };
@@ -77,6 +111,19 @@ fn read<C: DeserializeOwned>(json: &Value) -> Result<C, ConfigError> {
 }
 
 fn check(config: &TransformerConfig) -> Result<(), ConfigError> {
+    let layers = |key, value| match value {
+        1..=MOST_LAYERS => Ok(()),
+        _ => Err(ConfigError::Layers { key, value }),
+    };
+    layers("num_hidden_layers", config.layers)?;
+    if let Layout::Albert(layout) = &config.layout {
+        layers("num_hidden_groups", layout.groups)?;
+        layers("inner_group_num", layout.layers_per_group)?;
+        layers(
+            "num_hidden_groups · inner_group_num",
+            layout.distinct_layers(),
+        )?;
+    }
     if !config.width.is_multiple_of(config.heads) {
         return Err(ConfigError::Heads {
             width: config.width,
@@ -88,6 +135,14 @@ fn check(config: &TransformerConfig) -> Result<(), ConfigError> {
         return Err(ConfigError::TooShort(config.positions));
     }
     Ok(())
+}
+
+/// Replacements, in order, that turn the parameter names of a family into those that BERT has, or into ours.
+pub(super) fn names(layout: &Layout) -> Vec<(String, String)> {
+    match layout {
+        Layout::Albert(layout) => albert::names(layout),
+        _ => Vec::new(),
+    }
 }
 
 fn activation(name: &str) -> Result<Activation, ConfigError> {
@@ -169,8 +224,64 @@ mod tests {
         let config = parse_config(&json).unwrap();
         assert_eq!(config.family, EncoderFamily::Electra);
         assert_eq!((config.embedding_width, config.padding), (128, 0));
+        json["model_type"] = "albert".into();
+        let config = parse_config(&json).unwrap();
+        assert_eq!(config.family, EncoderFamily::Albert);
+        assert_eq!(config.activation, Activation::GeluNew);
+        assert_eq!((config.dropout, config.order()), (0.0, vec![0; 6]));
         json["position_embedding_type"] = "relative_key".into();
         let problem = parse_config(&json).unwrap_err().to_string();
         assert!(problem.contains("relative_key"), "{problem}");
+    }
+
+    #[test]
+    fn an_empty_albert_config_has_the_sizes_of_the_reference() {
+        let config = parse_config(&json!({"model_type": "albert"})).unwrap();
+        let sizes = [config.vocabulary, config.embedding_width, config.width];
+        assert_eq!(sizes, [30000, 128, 4096]);
+        assert_eq!(config.order(), [0; 12]);
+    }
+
+    #[test]
+    fn sharing_that_cannot_be_is_refused() {
+        let albert = |key: &str, value: u64| {
+            let mut json = json!({"model_type": "albert", "hidden_size": 64});
+            json[key] = value.into();
+            parse_config(&json).map_err(|problem| problem.to_string())
+        };
+        for key in ["num_hidden_groups", "inner_group_num", "num_hidden_layers"] {
+            assert!(albert(key, 3).is_ok());
+            for value in [0, 1001, u64::MAX] {
+                assert!(albert(key, value).unwrap_err().contains(key));
+            }
+        }
+        let json = json!({"model_type": "albert", "num_hidden_groups": 100, "inner_group_num": 11});
+        assert!(
+            parse_config(&json)
+                .unwrap_err()
+                .to_string()
+                .contains("1100")
+        );
+    }
+
+    #[test]
+    fn an_unknown_model_type_is_explained() {
+        let problem = |model_type: &str| {
+            parse_config(&json!({"model_type": model_type}))
+                .unwrap_err()
+                .to_string()
+        };
+        for known in MODEL_TYPES {
+            assert!(problem("t5").contains(known));
+            // The list and the families agree.
+            let found = parse_config(&json!({"model_type": known}));
+            assert!(
+                !matches!(found, Err(ConfigError::ModelType { .. })),
+                "{known}"
+            );
+        }
+        assert!(problem("xlm-robreta").contains("did you mean \"xlm-roberta\"?"));
+        assert!(problem("ALBERT-base").contains("albert"));
+        assert!(!problem("t5").contains("did you mean"));
     }
 }

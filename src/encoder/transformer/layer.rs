@@ -5,10 +5,9 @@ use std::sync::Arc;
 use burn::module::Module;
 use burn::nn::{Dropout, LayerNorm, Linear};
 use burn::tensor::Tensor;
-use burn::tensor::activation::{gelu_approximate, relu, softmax};
+use burn::tensor::activation::softmax;
 
-use super::config::Activation;
-use crate::nn::activation::gelu;
+use crate::nn::activation::Activation;
 use crate::nn::fused::transformer::{LayerDropout, LayerParams, TransformerLayer};
 
 /// Self-attention and a feed-forward sub-layer, each followed by a residual connection and a layer norm.
@@ -55,6 +54,7 @@ impl EncoderLayer {
             heads: self.heads,
             width,
             inner: self.feed_forward_inner.weight.dims()[1],
+            activation: self.activation,
             epsilon: self.norm_epsilon,
             dropout: seed.map(dropout),
         };
@@ -80,11 +80,7 @@ impl EncoderLayer {
         let attended = self.dropout.forward(self.attend(states.clone(), bias));
         let states = self.post_norm().forward(states + attended);
         let inner = self.feed_forward_inner.forward(states.clone());
-        let inner = match self.activation {
-            Activation::Gelu => gelu(inner),
-            Activation::GeluNew => gelu_approximate(inner),
-            Activation::Relu => relu(inner),
-        };
+        let inner = self.activation.forward(inner);
         let outer = self.dropout.forward(self.feed_forward_outer.forward(inner));
         self.feed_forward_norm.forward(states + outer)
     }
