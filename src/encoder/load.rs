@@ -13,6 +13,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::family::{self, parse_config};
+use super::tokenizer::OTHER_VOCABULARIES;
 use super::transformer::{Layout, Transformer, TransformerConfig};
 use crate::error::{Error, Result};
 use crate::hub::{Found, Hub, Wanted};
@@ -63,13 +64,7 @@ const FILES: &[Wanted<'static>] = &[
         "in Python, transformers.AutoTokenizer.from_pretrained(NAME).save_pretrained(FOLDER) makes a tokenizer.json; put \
          config.json and the weights beside it and set encoder.pretrained to the folder",
     )
-    .but_not(&[
-        "spm.model",
-        "spiece.model",
-        "sentencepiece.bpe.model",
-        "tokenizer.model",
-        "vocab.json",
-    ]),
+    .but_not(OTHER_VOCABULARIES),
     Wanted::optional(&[&["tokenizer_config.json"]]),
     Wanted::optional(&[&["special_tokens_map.json"]]),
     Wanted::required(

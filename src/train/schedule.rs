@@ -112,7 +112,7 @@ fn layer_factors(decay: f64, order: &[usize]) -> Vec<(String, f64)> {
     if decay == 1.0 {
         return Vec::new();
     }
-    let embeddings = r"^encoder\.transformer\.(\w+_embeddings|embedding_norm|projection)\.";
+    let embeddings = r"^encoder\.transformer\.((?:word|position|token_type)_embeddings|embedding_norm|projection)\.";
     let below_top = |application| order.len() - 1 - application;
     let last: BTreeMap<usize, usize> = (order.iter().enumerate())
         .map(|(application, layer)| (*layer, application))
