@@ -30,11 +30,10 @@ pub(super) struct WordSplitter {
 
 #[derive(Debug)]
 struct Anchor {
-    /// The word and a space.
-    text: String,
-    /// Its pieces, without those of the space.
+    word: &'static str,
+    /// Its pieces.
     ids: Vec<u32>,
-    /// The pieces of the space if nothing follows.
+    /// The pieces of a space behind it if nothing follows.
     space: Vec<u32>,
     /// Ids of added tokens, which are found in a text before it is split.
     added: BTreeSet<u32>,
@@ -71,13 +70,15 @@ impl WordSplitter {
 impl Anchor {
     /// The piece ids of a word behind the anchor; `None` if the anchor's pieces are not the same before this word.
     fn split(&self, tokenizer: &Tokenizer, word: &str) -> Option<Vec<u32>> {
-        let ids = encode(tokenizer, &format!("{}{word}", self.text));
+        let has_space = word.starts_with(' ');
+        let space = if has_space { "" } else { " " };
+        let ids = encode(tokenizer, &format!("{}{space}{word}", self.word));
         let ids = ids.strip_prefix(self.ids.as_slice())?;
         match ids.strip_prefix(self.space.as_slice()) {
             // Nothing is left of the word.
-            Some([]) => Some(Vec::new()),
+            Some([]) if !has_space => Some(Vec::new()),
             // An added token, such as a mask, is taken out first, so that the space before it is alone.
-            Some(rest) if self.added.contains(&rest[0]) => Some(rest.to_vec()),
+            Some(rest @ [first, ..]) if self.added.contains(first) => Some(rest.to_vec()),
             _ => Some(ids.to_vec()),
         }
     }
@@ -99,15 +100,14 @@ fn anchor(tokenizer: &Tokenizer) -> Option<Anchor> {
         if second == ids {
             return None;
         }
-        let text = format!("{word} ");
-        let alone = encode(tokenizer, &text);
+        let alone = encode(tokenizer, &format!("{word} "));
         let added = tokenizer.get_added_vocabulary().get_added_tokens_decoder();
         return Some(Anchor {
             space: alone
                 .strip_prefix(ids.as_slice())
                 .unwrap_or_default()
                 .to_vec(),
-            text,
+            word,
             ids,
             added: added.keys().copied().collect(),
         });

@@ -68,8 +68,8 @@ impl SpecialPieces {
         Ok(Self {
             cls: find(&CLS, own.before, None)?,
             sep: find(&SEP, own.after, None)?,
-            padding: find(&PADDING, own.labelled(&PADDING), own.padding)?,
-            unknown: find(&UNKNOWN, own.labelled(&UNKNOWN), own.unknown)?,
+            padding: find(&PADDING, own.labelled(&PADDING, tokenizer), own.padding)?,
+            unknown: find(&UNKNOWN, own.labelled(&UNKNOWN, tokenizer), own.unknown)?,
         })
     }
 
@@ -147,9 +147,10 @@ impl TokenizerParts {
     }
 
     /// The piece with a role's label in the post-processor.
-    fn labelled(&self, role: &Role) -> Option<u32> {
+    fn labelled(&self, role: &Role, tokenizer: &Tokenizer) -> Option<u32> {
         let ids = &self.post_processor["special_tokens"][role.label()]["ids"];
-        u32::try_from(ids[0].as_u64()?).ok()
+        let id = u32::try_from(ids[0].as_u64()?).ok()?;
+        tokenizer.id_to_token(id).map(|_| id)
     }
 }
 
