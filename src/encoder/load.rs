@@ -12,23 +12,23 @@ use burn::tensor::DType;
 use regex::Regex;
 use serde_json::Value;
 
-use super::family::parse_config;
-use super::transformer::{Transformer, TransformerConfig};
+use super::family::{self, parse_config};
+use super::tokenizer::OTHER_VOCABULARIES;
+use super::transformer::{Layout, Transformer, TransformerConfig};
 use crate::error::{Error, Result};
 use crate::hub::{Found, Hub, Wanted};
 
-/// Replacements, in order, that turn the parameter names of all families into ours.
+/// Replacements, in order, that turn parameter names into ours, after a family's own replacements.
 const NAMES: &[(&str, &str)] = &[
     (r"LayerNorm\.gamma$", "LayerNorm.weight"),
     (r"LayerNorm\.beta$", "LayerNorm.bias"),
-    (r"^(?:bert|roberta|electra|distilbert|deberta|mpnet)\.", ""),
+    (r"^(?:bert|roberta|electra|distilbert)\.", ""),
     (
         r"^embeddings\.(word|position|token_type)_embeddings\.",
         "${1}_embeddings.",
     ),
     (r"^embeddings\.LayerNorm\.", "embedding_norm."),
     (r"^embeddings_project\.", "projection."),
-    (r"^embeddings\.embed_proj\.", "projection."),
     (r"^(?:encoder|transformer)\.layer\.", "layers."),
     (r"\.attention\.self\.(query|key|value)\.", ".$1."),
     (r"\.attention\.output\.dense\.", ".attention_output."),
@@ -36,26 +36,6 @@ const NAMES: &[(&str, &str)] = &[
     (r"\.intermediate\.dense\.", ".feed_forward_inner."),
     (r"\.output\.dense\.", ".feed_forward_outer."),
     (r"\.output\.LayerNorm\.", ".feed_forward_norm."),
-    // DeBERTa's names.
-    (r"\.attention\.self\.(query|key|value)_proj\.", ".$1."),
-    (
-        r"\.attention\.self\.pos_(query|key)_proj\.",
-        ".disentangled.$1.",
-    ),
-    (r"^encoder\.rel_embeddings\.", "relative_embeddings."),
-    (r"^encoder\.LayerNorm\.", "relative_norm."),
-    (r"^encoder\.conv\.conv\.", "convolution.convolution."),
-    (r"^encoder\.conv\.LayerNorm\.", "convolution.norm."),
-    // MPNet's names.
-    (r"\.attention\.attn\.q\.", ".query."),
-    (r"\.attention\.attn\.k\.", ".key."),
-    (r"\.attention\.attn\.v\.", ".value."),
-    (r"\.attention\.attn\.o\.", ".attention_output."),
-    (r"\.attention\.LayerNorm\.", ".attention_norm."),
-    (
-        r"^encoder\.relative_attention_bias\.",
-        "relative_embeddings.",
-    ),
     // DistilBERT's names.
     (r"\.attention\.q_lin\.", ".query."),
     (r"\.attention\.k_lin\.", ".key."),
@@ -69,7 +49,7 @@ const NAMES: &[(&str, &str)] = &[
 
 /// Parameters of published checkpoints that belong to a task's head, are not used, or are no weights; they are ignored.
 /// Position embeddings are not used by some checkpoints of DeBERTa that have them.
-const NOT_ENCODER: &str = r"^(pooler|cls|lm_head|(?:pre_)?classifier|discriminator_predictions|generator_predictions|generator_lm_head|vocab_transform|vocab_layer_norm|vocab_projector|qa_outputs|lm_predictions|mask_predictions|position_embeddings|embeddings\.(?:position|token_type)_ids)(\.|$)";
+const NOT_ENCODER: &str = r"^(pooler|cls|lm_head|(?:pre_)?classifier|discriminator_predictions|generator_predictions|generator_lm_head|predictions|sop_classifier|vocab_transform|vocab_layer_norm|vocab_projector|qa_outputs|lm_predictions|mask_predictions|position_embeddings|embeddings\.(?:position|token_type)_ids)(\.|$)";
 
 /// Name of the list of files over which weights are distributed.
 const INDEX: &str = "model.safetensors.index.json";
@@ -85,13 +65,7 @@ const FILES: &[Wanted<'static>] = &[
         "in Python, transformers.AutoTokenizer.from_pretrained(NAME).save_pretrained(FOLDER) makes a tokenizer.json; put \
          config.json and the weights beside it and set encoder.pretrained to the folder",
     )
-    .but_not(&[
-        "spm.model",
-        "spiece.model",
-        "sentencepiece.bpe.model",
-        "tokenizer.model",
-        "vocab.json",
-    ]),
+    .but_not(OTHER_VOCABULARIES),
     Wanted::optional(&[&["tokenizer_config.json"]]),
     Wanted::optional(&[&["special_tokens_map.json"]]),
     Wanted::required(
@@ -216,21 +190,25 @@ fn apply_tensors(
     tensors: Vec<PackTensor>,
     path: &Path,
 ) -> Result<()> {
-    let (tensors, names) = remapper().remap(tensors);
+    let (tensors, names) = remapper(transformer.layout()).remap(tensors);
     // Burn keeps a file's precision; the transformer computes in single precision.
     let adapter = PyTorchToBurnAdapter.chain(FloatCastAdapter::to(DType::F32));
     let result = transformer.apply(tensors, None, Some(Box::new(adapter)), false);
     check(result, &names.into_iter().collect(), path)
 }
 
-fn remapper() -> KeyRemapper {
-    NAMES
+fn remapper(layout: &Layout) -> KeyRemapper {
+    let shared = NAMES
         .iter()
-        .fold(KeyRemapper::new(), |remapper, (from, to)| {
+        .map(|(from, to)| (from.to_string(), to.to_string()));
+    (family::names(layout).into_iter().chain(shared)).fold(
+        KeyRemapper::new(),
+        |remapper, (from, to)| {
             remapper
-                .add_pattern(from, *to)
-                .expect("the patterns above are valid")
-        })
+                .add_pattern(from, to)
+                .expect("the patterns of all families are valid")
+        },
+    )
 }
 
 /// Returns an error that lists parameters that are missing, not expected or of a wrong shape. `names` maps our names to

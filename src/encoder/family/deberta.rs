@@ -9,6 +9,24 @@ use crate::encoder::transformer::{
     DebertaConvolution, DebertaLayout, EncoderFamily, Layout, TransformerConfig,
 };
 
+/// Largest size of the convolution's kernel.
+const LARGEST_KERNEL: usize = 1023;
+
+/// Replacements, in order, that turn DeBERTa's parameter names into BERT's or ours.
+pub(super) const NAMES: &[(&str, &str)] = &[
+    (r"^deberta\.", ""),
+    (r"^embeddings\.embed_proj\.", "projection."),
+    (r"\.self\.(query|key|value)_proj\.", ".self.$1."),
+    (
+        r"\.attention\.self\.pos_(query|key)_proj\.",
+        ".disentangled.$1.",
+    ),
+    (r"^encoder\.rel_embeddings\.", "relative_embeddings."),
+    (r"^encoder\.LayerNorm\.", "relative_norm."),
+    (r"^encoder\.conv\.conv\.", "convolution.convolution."),
+    (r"^encoder\.conv\.LayerNorm\.", "convolution.norm."),
+];
+
 /// `config.json` of a DeBERTa model of version 2 or 3; other keys are ignored.
 #[derive(Debug, Deserialize)]
 pub(super) struct DebertaConfig {
@@ -194,6 +212,3 @@ impl DebertaConfig {
         })
     }
 }
-
-/// Largest size of the convolution's kernel.
-const LARGEST_KERNEL: usize = 1023;

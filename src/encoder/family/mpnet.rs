@@ -9,6 +9,20 @@ use crate::encoder::transformer::{
     EncoderFamily, Layout, MPNET_BUCKETS, MpnetLayout, TransformerConfig,
 };
 
+/// Replacements, in order, that turn MPNet's parameter names into BERT's or ours.
+pub(super) const NAMES: &[(&str, &str)] = &[
+    (r"^mpnet\.", ""),
+    (r"\.attention\.attn\.q\.", ".attention.self.query."),
+    (r"\.attention\.attn\.k\.", ".attention.self.key."),
+    (r"\.attention\.attn\.v\.", ".attention.self.value."),
+    (r"\.attention\.attn\.o\.", ".attention.output.dense."),
+    (r"\.attention\.LayerNorm\.", ".attention.output.LayerNorm."),
+    (
+        r"^encoder\.relative_attention_bias\.",
+        "relative_embeddings.",
+    ),
+];
+
 /// `config.json` of an MPNet model: the keys of BERT's, and the rows of the table of biases.
 #[derive(Debug, Deserialize)]
 pub(super) struct MpnetConfig {

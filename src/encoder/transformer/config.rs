@@ -3,8 +3,7 @@
 use burn::module::Initializer;
 use burn::nn::conv::Conv1dConfig;
 use burn::nn::{DropoutConfig, EmbeddingConfig, LayerNormConfig, LinearConfig, PaddingConfig1d};
-use burn::tensor::activation::{gelu_approximate, relu};
-use burn::tensor::{Device, Tensor};
+use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
 use super::Transformer;
@@ -12,7 +11,7 @@ use super::convolution::Convolution;
 use super::layer::EncoderLayer;
 use super::layout::{DebertaConvolution, DebertaLayout, Layout};
 use super::relative::DisentangledAttention;
-use crate::nn::activation::gelu;
+pub use crate::nn::activation::Activation;
 
 /// Family of a pretrained encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,32 +35,6 @@ pub enum EncoderFamily {
     Modernbert,
 }
 
-/// Activation of the feed-forward sub-layer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Activation {
-    /// Exact GELU.
-    Gelu,
-    /// GELU with the tanh approximation.
-    GeluNew,
-    /// Rectified linear unit.
-    Relu,
-    /// Hyperbolic tangent.
-    Tanh,
-}
-
-impl Activation {
-    /// Applies the activation by Burn's operations.
-    pub(super) fn forward<const D: usize>(self, input: Tensor<D>) -> Tensor<D> {
-        match self {
-            Activation::Gelu => gelu(input),
-            Activation::GeluNew => gelu_approximate(input),
-            Activation::Relu => relu(input),
-            Activation::Tanh => input.tanh(),
-        }
-    }
-}
-
 /// Sizes of a transformer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -70,11 +43,11 @@ pub struct TransformerConfig {
     pub family: EncoderFamily,
     /// Number of rows of the word-piece embedding.
     pub vocabulary: usize,
-    /// Width of the embeddings; a projection follows when it differs from `width`.
+    /// Width of the embeddings; a projection follows when it differs from `width`, and in ALBERT.
     pub embedding_width: usize,
     /// Width of the layers.
     pub width: usize,
-    /// Number of layers.
+    /// Number of layers; those that share weights count as several.
     pub layers: usize,
     /// Number of attention heads.
     pub heads: usize,
@@ -106,6 +79,28 @@ impl TransformerConfig {
             EncoderFamily::Roberta | EncoderFamily::Mpnet => self.padding + 1,
             _ => 0,
         }
+    }
+
+    /// The layer that makes each hidden state from the one before, as an index of the transformer's layers. Families that
+    /// share weights use a layer several times.
+    pub fn order(&self) -> Vec<usize> {
+        match &self.layout {
+            Layout::Albert(layout) => layout.order(self.layers),
+            _ => (0..self.layers).collect(),
+        }
+    }
+
+    /// Number of layers with weights of their own.
+    fn distinct_layers(&self) -> usize {
+        match &self.layout {
+            Layout::Albert(layout) => layout.distinct_layers(),
+            _ => self.layers,
+        }
+    }
+
+    /// Whether a projection follows the embeddings; ALBERT has one even between equal widths.
+    fn has_projection(&self) -> bool {
+        self.embedding_width != self.width || matches!(self.layout, Layout::Albert(_))
     }
 
     /// Largest number of pieces in a window, special ones included.
@@ -194,7 +189,7 @@ impl TransformerConfig {
                 Some(_) => self.width,
                 None => self.embedding_width,
             }),
-            projection: (self.embedding_width != self.width).then(|| {
+            projection: self.has_projection().then(|| {
                 LinearConfig::new(self.embedding_width, self.width)
                     .with_initializer(normal.clone())
                     .with_bias(deberta.is_none())
@@ -207,9 +202,9 @@ impl TransformerConfig {
                 .then(|| norm(self.width)),
             convolution: deberta.and_then(|layout| layout.convolution.as_ref().map(convolution)),
             dropout: DropoutConfig::new(self.dropout).init(),
-            layers: (0..self.layers).map(|_| layer()).collect(),
+            layers: (0..self.distinct_layers()).map(|_| layer()).collect(),
             final_norm: None,
-            order: (0..self.layers).map(|index| vec![index]).collect(),
+            order: self.order(),
             layout: self.layout.clone(),
             first_position: self.first_position(),
             norm_epsilon: self.norm_epsilon as f32,

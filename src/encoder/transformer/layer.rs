@@ -7,8 +7,8 @@ use burn::nn::{Dropout, LayerNorm, Linear};
 use burn::tensor::Tensor;
 use burn::tensor::activation::softmax;
 
-use super::config::Activation;
 use super::relative::{DisentangledAttention, RelativePositions};
+use crate::nn::activation::Activation;
 use crate::nn::fused::transformer::{
     DistanceRows, LayerDropout, LayerParams, PositionInputs, TransformerLayer,
 };
@@ -63,6 +63,7 @@ impl EncoderLayer {
             width,
             inner: self.feed_forward_inner.weight.dims()[1],
             score_terms: self.score_terms,
+            activation: self.activation,
             epsilon: self.norm_epsilon,
             dropout: seed.map(dropout),
         };

@@ -56,6 +56,29 @@ pub struct AlbertLayout {
     pub layers_per_group: usize,
 }
 
+impl AlbertLayout {
+    /// Number of layers with weights of their own.
+    pub fn distinct_layers(&self) -> usize {
+        self.groups.saturating_mul(self.layers_per_group)
+    }
+
+    /// The order in which layers are applied if groups are applied `applications` times. The groups are numbered as in the
+    /// reference implementation, which divides floating-point numbers.
+    pub fn order(&self, applications: usize) -> Vec<usize> {
+        if self.distinct_layers() == 0 {
+            return Vec::new();
+        }
+        let share = applications as f64 / self.groups as f64;
+        (0..applications)
+            .map(|index| ((index as f64 / share) as usize).min(self.groups - 1))
+            .flat_map(|group| {
+                let first = group * self.layers_per_group;
+                first..first + self.layers_per_group
+            })
+            .collect()
+    }
+}
+
 /// Relative positions of MPNet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -119,4 +142,35 @@ pub struct ModernbertLayout {
     pub feed_forward_bias: bool,
     /// Whether the norms have biases.
     pub norm_bias: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_of_a_group_follow_each_other() {
+        let order = |groups, layers_per_group, applications| {
+            let layout = AlbertLayout {
+                groups,
+                layers_per_group,
+            };
+            layout.order(applications)
+        };
+        assert_eq!(order(1, 1, 4), [0, 0, 0, 0]);
+        assert_eq!(order(3, 1, 3), [0, 1, 2]);
+        assert_eq!(order(2, 2, 5), [0, 1, 0, 1, 0, 1, 2, 3, 2, 3]);
+        assert_eq!(order(3, 1, 5), [0, 0, 1, 1, 2]);
+        // Groups that are never used.
+        assert_eq!(order(5, 1, 3), [0, 1, 3]);
+        for [groups, layers_per_group] in [[0, 1], [1, 0], [0, 0]] {
+            assert!(order(groups, layers_per_group, 3).is_empty());
+        }
+        for groups in 1..20 {
+            for applications in 1..40 {
+                let order = order(groups, 1, applications);
+                assert!(order.is_sorted() && order.iter().all(|group| *group < groups));
+            }
+        }
+    }
 }

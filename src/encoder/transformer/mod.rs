@@ -45,9 +45,9 @@ pub struct Transformer {
     dropout: Dropout,
     layers: Vec<EncoderLayer>,
     final_norm: Option<LayerNorm>,
-    /// For each step from one hidden state to the next, the layers that make it; some families use layers several times.
+    /// The layer that makes each hidden state from the one before; some families use layers several times.
     #[module(skip)]
-    order: Vec<Vec<usize>>,
+    order: Vec<usize>,
     #[module(skip)]
     layout: Layout,
     #[module(skip)]
@@ -62,6 +62,11 @@ impl Transformer {
         self.word_embeddings.weight.device()
     }
 
+    /// The structure of the layers.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
     /// Encodes rows of pieces. The states are the mean of the outputs of the last `average` layers. The vectors of
     /// `prompt` stand before the first piece of every row, like embeddings of pieces.
     ///
@@ -73,8 +78,7 @@ impl Transformer {
         prompt: Option<Tensor<2>>,
         average: usize,
     ) -> PieceStates {
-        let gelu = (self.layers.iter()).all(|layer| layer.activation == Activation::Gelu);
-        if gelu && fused::runs_on(&self.device()) {
+        if fused::runs_on(&self.device()) {
             self.forward_packed(rows, prompt, average)
         } else {
             self.forward_padded(rows, prompt, average)
@@ -161,8 +165,8 @@ impl Transformer {
         Some(positions)
     }
 
-    /// Runs all layers and returns the mean output of the last `average`. `run` is given the number of the application of a
-    /// layer, from 0 on.
+    /// Runs all layers in order and returns the mean output of the last `average`. `run` is given the number of the
+    /// application of a layer, from 0 on.
     fn run_layers<const D: usize>(
         &self,
         mut states: Tensor<D>,
@@ -172,12 +176,8 @@ impl Transformer {
         let steps = self.order.len();
         let average = average.clamp(1, steps.max(1));
         let mut sum: Option<Tensor<D>> = None;
-        let mut applied = 0;
-        for (step, layers) in self.order.iter().enumerate() {
-            for index in layers {
-                states = run(applied, &self.layers[*index], states);
-                applied += 1;
-            }
+        for (step, index) in self.order.iter().enumerate() {
+            states = run(step, &self.layers[*index], states);
             if step + 1 == steps
                 && let Some(norm) = &self.final_norm
             {

@@ -227,3 +227,119 @@ impl PositionProjections {
         scores
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encoder::transformer::MpnetLayout;
+    use crate::nn::host::floats;
+    use burn::tensor::{Device, Int};
+
+    /// Sums over distances from 0 to 511 in the reference implementation: of the buckets, and of distances times buckets.
+    #[test]
+    fn buckets_of_deberta_are_those_of_the_reference() {
+        let expected = [
+            (256, 512, 87_297, 27_457_213),
+            (8, 64, 4450, 1_215_131),
+            (8, 24, 5685, 1_569_800),
+            (2, 10, 511, 130_816),
+            (3, 20, 511, 130_816),
+            (32, 128, 17_544, 4_964_794),
+            (9, 30, 5292, 1_456_946),
+            (7, 512, 2510, 653_290),
+            (50, 300, 22_946, 6_520_713),
+            (320, 512, 102_484, 33_044_582),
+        ];
+        for (buckets, longest, sum, weighted) in expected {
+            let bucket = |distance| log_bucket(distance, buckets, longest);
+            let what = format!("{buckets} buckets up to {longest}");
+            assert_eq!((0..512).map(bucket).sum::<i64>(), sum, "{what}");
+            let found: i64 = (0..512).map(|distance| distance * bucket(distance)).sum();
+            assert_eq!(found, weighted, "{what}");
+            assert!((0..512).all(|distance| bucket(-distance) == -bucket(distance)));
+        }
+        let found = [100, 129, 200, 300, 511].map(|distance| log_bucket(distance, 256, 512));
+        assert_eq!(found, [100, 129, 169, 207, 255]);
+    }
+
+    #[test]
+    fn buckets_of_mpnet_are_those_of_the_reference() {
+        // The first distance of each bucket.
+        let first = [
+            (0, 0),
+            (1, 17),
+            (7, 23),
+            (8, 24),
+            (12, 25),
+            (16, 26),
+            (23, 27),
+            (32, 28),
+            (46, 29),
+            (64, 30),
+            (91, 31),
+        ];
+        for (distance, bucket) in first {
+            assert_eq!(mpnet_bucket(distance), bucket, "{distance}");
+            if distance > 0 {
+                assert_eq!(mpnet_bucket(-distance), bucket - 16, "{distance}");
+            }
+            if distance > 7 {
+                assert_eq!(mpnet_bucket(distance - 1), bucket - 1, "{distance}");
+            }
+        }
+        assert_eq!((mpnet_bucket(600), mpnet_bucket(-600)), (31, 15));
+    }
+
+    /// No settings from a file lead to a row outside the table.
+    #[test]
+    fn rows_lie_in_the_table() {
+        for buckets in [0, 1, 2, 3, 8, 600] {
+            for longest in [0, 1, 2, 5, 9, 512] {
+                let layout = DebertaLayout {
+                    relative: true,
+                    content_to_position: true,
+                    position_to_content: true,
+                    buckets,
+                    longest,
+                    shared_key: true,
+                    normalised: false,
+                    position_input: false,
+                    convolution: None,
+                };
+                for distance in -700..=700 {
+                    assert!(layout.relative_row(distance) < 2 * layout.span());
+                }
+            }
+        }
+        for buckets in [0, 1, 20, 32, 99] {
+            let layout = Layout::Mpnet(MpnetLayout { buckets });
+            for distance in -700..=700 {
+                assert!(layout.relative_row(distance) < buckets.max(1));
+            }
+        }
+    }
+
+    #[test]
+    fn biases_stand_where_their_distance_is() {
+        let device = Device::flex();
+        let layout = Layout::Mpnet(MpnetLayout { buckets: 32 });
+        let table = Tensor::<1, Int>::arange(0..64, &device)
+            .float()
+            .reshape([32, 2]);
+        for length in [1usize, 2, 3, 13] {
+            let positions = RelativePositions::new(table.clone(), &layout, length);
+            let bias = positions.bias();
+            assert_eq!(bias.dims(), [1, 2, length, length]);
+            let bias = floats(bias);
+            for head in 0..2 {
+                for i in 0..length {
+                    for j in 0..length {
+                        let bucket = mpnet_bucket(j as i64 - i as i64);
+                        let found = bias[(head * length + i) * length + j];
+                        assert_eq!(found, (2 * bucket + head) as f32, "{head} {i} {j}");
+                    }
+                }
+            }
+        }
+    }
+}

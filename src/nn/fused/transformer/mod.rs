@@ -18,21 +18,22 @@ use relative::RelativeLayer;
 use super::layer_norm::{self, BLOCK, SavedNorm};
 use super::math::{self, DropoutMask};
 use super::{Kernel, KernelInput, LinearParams, NormParams, apply};
+use crate::nn::activation::Activation;
 
 /// A transformer layer: self-attention and a feed-forward network, each followed by dropout, residual and norm. It is
-/// the fused form of `encoder::transformer`'s layer with GELU.
+/// the fused form of `encoder::transformer`'s layer.
 ///
 /// ```text
 /// forward:   q = x·Wq + bq,   k = x·Wk + bk,   v = x·Wv + bv
 ///            c = dropout₁(softmax(q·kᵀ / √(d·terms)))·v     per sequence and head
 ///            y = LayerNorm₁(x + dropout₂(c·Wo + bo))
-///            h = y·W₁ + b₁,   a = gelu(h)
+///            h = y·W₁ + b₁,   a = f(h)                      with the activation f
 ///            z = LayerNorm₂(y + dropout₃(a·W₂ + b₂))
 ///
 /// backward, with dropoutᵢ(t) = maskᵢ ⊙ t:
 ///            dr₂ from dz through LayerNorm₂;                dγ₂, dβ₂ likewise
 ///            t₂ = mask₃ ⊙ dr₂;                              dW₂ = aᵀ·t₂,   db₂ = Σ rows t₂
-///            dh = gelu′(h) ⊙ (t₂·W₂ᵀ);                      dW₁ = yᵀ·dh,   db₁ = Σ rows dh
+///            dh = f′(h) ⊙ (t₂·W₂ᵀ);                         dW₁ = yᵀ·dh,   db₁ = Σ rows dh
 ///            dy = dr₂ + dh·W₁ᵀ
 ///            dr₁ from dy through LayerNorm₁;                dγ₁, dβ₁ likewise
 ///            t₁ = mask₂ ⊙ dr₁;                              dWo = cᵀ·t₁,   dbo = Σ rows t₁
@@ -59,6 +60,8 @@ pub struct TransformerLayer {
     pub inner: usize,
     /// Number of terms by which the scores are scaled: 1, and 1 for each product with relative positions.
     pub score_terms: usize,
+    /// Activation of the feed-forward network.
+    pub activation: Activation,
     /// Epsilon of both norms.
     pub epsilon: f32,
     /// Dropout, in training.
@@ -188,20 +191,30 @@ impl TransformerLayer {
         }
     }
 
-    /// `gelu(rows + bias)` in place; returns the derivatives of GELU when they are to be saved.
+    /// The activation of `rows + bias` in place; returns its derivatives when they are to be saved.
     fn activate(&self, rows: &mut [f32], bias: &[f32], save: bool) -> Vec<f32> {
         let block = BLOCK * self.inner;
         if !save {
+            let function = match self.activation {
+                Activation::Gelu => math::bias_gelu,
+                Activation::GeluNew => math::bias_gelu_tanh,
+                Activation::Relu => math::bias_relu,
+                Activation::Tanh => math::bias_tanh,
+            };
             rows.par_chunks_mut(block)
-                .for_each(|rows| math::bias_gelu(rows, bias));
+                .for_each(|rows| function(rows, bias));
             return Vec::new();
         }
+        let function = match self.activation {
+            Activation::Gelu => math::bias_gelu_with_derivative,
+            Activation::GeluNew => math::bias_gelu_tanh_with_derivative,
+            Activation::Relu => math::bias_relu_with_derivative,
+            Activation::Tanh => math::bias_tanh_with_derivative,
+        };
         let mut derivatives = vec![0f32; rows.len()];
         rows.par_chunks_mut(block)
             .zip(derivatives.par_chunks_mut(block))
-            .for_each(|(rows, derivatives)| {
-                math::bias_gelu_with_derivative(rows, derivatives, bias);
-            });
+            .for_each(|(rows, derivatives)| function(rows, derivatives, bias));
         derivatives
     }
 }
@@ -220,8 +233,8 @@ pub struct SavedLayer {
     middle: Vec<f32>,
     /// a.
     activated: Vec<f32>,
-    /// gelu′(h).
-    gelu_derivatives: Vec<f32>,
+    /// f′(h).
+    derivatives: Vec<f32>,
     feed_forward_norm: SavedNorm,
 }
 
@@ -267,7 +280,7 @@ impl TransformerLayer {
             layer_norm::add_bias_dropout_residual(params.output.bias, states, dropout),
         );
         let mut activated = linear_without_bias(&middle, params.inner.weight, self.inner);
-        let gelu_derivatives = self.activate(&mut activated, params.inner.bias, save);
+        let derivatives = self.activate(&mut activated, params.inner.bias, save);
         let transformed = linear_without_bias(&activated, params.outer.weight, self.width);
         let dropout = self.dropout.map(|dropout| dropout.feed_forward_output);
         let (output, feed_forward_norm) = layer_norm::layer_norm(
@@ -283,7 +296,7 @@ impl TransformerLayer {
             attention_norm,
             middle,
             activated,
-            gelu_derivatives,
+            derivatives,
             feed_forward_norm,
         });
         (output, saved)
@@ -351,7 +364,7 @@ impl TransformerLayer {
         let (grad_outer, bias) = layer_norm::bias_dropout_backward(gradient, width, dropout);
         let weight = weight_gradient(&saved.activated, &grad_outer, [inner, width]);
         let outer = LinearParams { weight, bias };
-        let mut grad_hidden = vec![0f32; saved.gelu_derivatives.len()];
+        let mut grad_hidden = vec![0f32; saved.derivatives.len()];
         input_gradient(
             &mut grad_hidden,
             0.0,
@@ -361,7 +374,7 @@ impl TransformerLayer {
         );
         grad_hidden
             .par_chunks_mut(BLOCK * inner)
-            .zip(saved.gelu_derivatives.par_chunks(BLOCK * inner))
+            .zip(saved.derivatives.par_chunks(BLOCK * inner))
             .for_each(|(gradient, derivatives)| math::multiply(gradient, derivatives));
         let inner_gradients = LinearParams {
             weight: weight_gradient(&saved.middle, &grad_hidden, [width, inner]),
