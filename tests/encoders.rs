@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use burn::tensor::Device;
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::{Device, Gradients, Tensor, TensorData};
 use common::difference;
 use half::{bf16, f16};
 use nerzoo::encoder::batching::PieceBatch;
@@ -130,10 +131,21 @@ fn no_fixture_is_missing() {
             "no_fixture_is_missing: NERZOO_TINY_ENCODERS names another folder",
         );
     }
-    assert_eq!(
-        names,
-        ["bert-half", "bert-task", "distilbert", "electra", "roberta"]
-    );
+    let expected = [
+        "bert-half",
+        "bert-task",
+        "deberta-c2p",
+        "deberta-p2c",
+        "deberta-plain",
+        "deberta-v2-xlarge",
+        "deberta-v3",
+        "distilbert",
+        "electra",
+        "mpnet",
+        "mpnet-odd",
+        "roberta",
+    ];
+    assert_eq!(names, expected);
 }
 
 #[test]
@@ -201,6 +213,128 @@ fn states_equal_those_of_the_reference() {
     }
 }
 
+/// Values of all parameters by path.
+#[derive(Default)]
+struct Values {
+    path: Vec<String>,
+    found: BTreeMap<String, Vec<f32>>,
+}
+
+/// Gradients of all parameters by path; zeros for parameters without one.
+struct GradientValues<'a>(&'a Gradients, Values);
+
+impl ModuleVisitor for Values {
+    fn enter_module(&mut self, name: &str, _: &str) {
+        self.path.push(name.into());
+    }
+
+    fn exit_module(&mut self, _: &str, _: &str) {
+        self.path.pop();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        self.found.insert(self.path.join("."), floats(param.val()));
+    }
+}
+
+impl ModuleVisitor for GradientValues<'_> {
+    fn enter_module(&mut self, name: &str, _: &str) {
+        self.1.path.push(name.into());
+    }
+
+    fn exit_module(&mut self, _: &str, _: &str) {
+        self.1.path.pop();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let value = param.val();
+        let gradient = value.grad(self.0).map(floats);
+        let gradient = gradient.unwrap_or_else(|| vec![0.0; value.shape().num_elements()]);
+        self.1.found.insert(self.1.path.join("."), gradient);
+    }
+}
+
+/// Largest difference allowed between gradients, relative to the largest expected value of the parameter. Gradients are sums
+/// over all pieces, which cancel.
+const ALLOWED_GRADIENT: f32 = 1e-4;
+
+#[test]
+fn gradients_equal_those_of_the_reference() {
+    for folder in fixtures() {
+        let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+        let Ok(expected_gradients) = fs::read(folder.join("gradients.safetensors")) else {
+            common::print_skipped(&format!("gradients of {name}: no gradients.safetensors"));
+            continue;
+        };
+        let pieces = WordTokenizer::from_folder(&folder).unwrap();
+        let config = load::config(&folder).unwrap();
+        for (device_name, device) in common::devices() {
+            // Gradients have the names and shapes of the weights, so they are read as if they were weights.
+            let mut read = config.init(&device);
+            load::weights_from_bytes(&mut read, expected_gradients.clone()).unwrap();
+            let mut wanted = Values::default();
+            read.visit(&mut wanted);
+
+            let device = device.autodiff();
+            let mut config = config.clone();
+            (config.dropout, config.attention_dropout) = (0.0, 0.0);
+            let mut transformer = config.init(&device);
+            load::weights(&mut transformer, &folder).unwrap();
+            let encoder = EncoderConfig {
+                transformer: config.clone(),
+                pooling: Pooling::Max,
+                layers: LayerPooling::Last,
+                overlap: 0,
+                context: 0,
+                features: None,
+            };
+            let mut encoder = encoder.init(&device);
+            encoder.transformer = transformer;
+            let sentences: Vec<Sentence> = (expected(&folder).iter())
+                .map(ExpectedSentence::sentence)
+                .collect();
+            // All at once, short ones padded on devices that need it.
+            let batch = batch(&pieces, &sentences, config.window(), 0);
+            let states = encoder.piece_states(&batch);
+            let [_, columns, width] = states.dims();
+            let mut factors = vec![0f32; states.shape().num_elements()];
+            for (row, length) in batch.rows.lengths.iter().enumerate() {
+                let first = row * columns * width;
+                for (index, factor) in factors[first..first + length * width]
+                    .iter_mut()
+                    .enumerate()
+                {
+                    *factor = (0.7 * index as f64).sin() as f32;
+                }
+            }
+            let factors = TensorData::new(factors, states.dims());
+            let sum = (states * Tensor::from_data(factors, &device)).sum();
+            let gradients = sum.backward();
+            let mut found = GradientValues(&gradients, Values::default());
+            encoder.transformer.visit(&mut found);
+            let largest = (wanted.found.values().flatten()).fold(0f32, |a, b| a.max(b.abs()));
+            for (path, wanted) in &wanted.found {
+                // Some gradients are zero in theory, such as those of key biases: the softmax ignores them.
+                let size = wanted.iter().fold(1e-3 * largest, |a, b| a.max(b.abs()));
+                let found = &found.1.found[path];
+                let worst = (found.iter().zip(wanted))
+                    .map(|(a, b)| {
+                        if a.is_finite() {
+                            (a - b).abs()
+                        } else {
+                            f32::INFINITY
+                        }
+                    })
+                    .fold(0f32, f32::max);
+                assert!(
+                    worst <= ALLOWED_GRADIENT * size,
+                    "{name} {device_name} {path}: {worst:.2e} of {size:.2e}"
+                );
+            }
+        }
+    }
+}
+
 /// A sentence of so many words, some of many pieces, one of more pieces than a window of 64 holds.
 fn long_sentence(folder: &Path, count: usize) -> Sentence {
     let words: Vec<String> = expected(folder)
@@ -212,13 +346,14 @@ fn long_sentence(folder: &Path, count: usize) -> Sentence {
     Sentence::from_words(words)
 }
 
-/// The longest input of an encoder: RoBERTa's first positions are not used.
+/// The longest input of an encoder: the first positions of RoBERTa and MPNet are not used.
 fn expected_window(folder: &Path) -> usize {
     let text = fs::read_to_string(folder.join("config.json")).unwrap();
     let config: serde_json::Value = serde_json::from_str(&text).unwrap();
     let positions = config["max_position_embeddings"].as_u64().unwrap() as usize;
-    let is_roberta = config["model_type"].as_str().unwrap().contains("roberta");
-    positions - if is_roberta { 2 } else { 0 }
+    let family = config["model_type"].as_str().unwrap();
+    let starts_at_two = family.contains("roberta") || family == "mpnet";
+    positions - if starts_at_two { 2 } else { 0 }
 }
 
 #[test]

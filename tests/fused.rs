@@ -6,7 +6,7 @@ mod common;
 
 use std::sync::Arc;
 
-use burn::module::{Module, ModuleVisitor, Param};
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::activation::gelu;
 use burn::tensor::module::conv3d;
 use burn::tensor::ops::ConvOptions;
@@ -14,6 +14,10 @@ use burn::tensor::{Device, Distribution, Gradients, Int, Tensor};
 use common::losses;
 use nerzoo::encoder::batching::PieceBatch;
 use nerzoo::encoder::tokenizer::WordTokenizer;
+use nerzoo::encoder::transformer::{
+    Activation, DebertaConvolution, DebertaLayout, EncoderFamily, Layout, MpnetLayout,
+    TransformerConfig,
+};
 use nerzoo::encoder::{EncodedSentence, EncoderConfig, LayerPooling, Pooling, ScratchConfig};
 use nerzoo::nn::bilstm::BiLstm;
 use nerzoo::nn::fused;
@@ -29,6 +33,18 @@ impl ModuleVisitor for Collect<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let gradient = param.val().grad(self.0).map(floats);
         self.1.push(gradient.unwrap_or_default());
+    }
+}
+
+/// Adds noise to all parameters: with the small weights of a new model, attention is nearly uniform.
+struct Disturb;
+
+impl ModuleMapper for Disturb {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        param.map(|value| {
+            let noise = value.random_like(Distribution::Normal(0.0, 0.2));
+            (value + noise).detach().require_grad()
+        })
     }
 }
 
@@ -51,6 +67,61 @@ fn assert_close(one: &[f32], other: &[f32], what: &str) {
     let larger = |a: f32, b: f32| if b > a || b.is_nan() { b } else { a };
     let worst = differences.fold(0f32, larger) / size;
     assert!(worst < 2e-5, "{what}: {worst}");
+}
+
+/// Every structure of layers that runs on packed rows, with its name.
+fn layouts() -> Vec<(String, Layout)> {
+    let mut layouts = vec![
+        ("bert".into(), Layout::Bert),
+        ("mpnet".into(), Layout::Mpnet(MpnetLayout { buckets: 32 })),
+    ];
+    let terms = [[true, true], [true, false], [false, true], [false, false]];
+    for [content_to_position, position_to_content] in terms {
+        // All distances, a range that is clamped, buckets.
+        for (buckets, longest) in [(0, 40), (0, 6), (8, 20)] {
+            for shared_key in [true, false] {
+                let convolution = DebertaConvolution {
+                    kernel: 3,
+                    groups: 2,
+                    activation: Activation::Tanh,
+                };
+                let layout = DebertaLayout {
+                    relative: longest != 40 || content_to_position,
+                    content_to_position,
+                    position_to_content,
+                    buckets,
+                    longest,
+                    shared_key,
+                    normalised: shared_key,
+                    position_input: buckets == 0,
+                    convolution: (longest == 20).then_some(convolution),
+                };
+                layouts.push((format!("{layout:?}"), Layout::Deberta(layout)));
+            }
+        }
+    }
+    layouts
+}
+
+/// The sizes of a transformer with another structure of layers.
+fn with_layout(config: TransformerConfig, layout: &Layout) -> TransformerConfig {
+    let layout = layout.clone();
+    match layout {
+        Layout::Mpnet(_) => TransformerConfig {
+            family: EncoderFamily::Mpnet,
+            positions: config.positions + 2,
+            padding: 1,
+            token_types: 0,
+            layout,
+            ..config
+        },
+        Layout::Deberta(_) => TransformerConfig {
+            family: EncoderFamily::Deberta,
+            layout,
+            ..config
+        },
+        _ => config,
+    }
 }
 
 fn encoder(layers: LayerPooling, dropout: f64) -> (EncoderConfig, PieceBatch) {
@@ -88,13 +159,18 @@ fn encoder(layers: LayerPooling, dropout: f64) -> (EncoderConfig, PieceBatch) {
 fn the_encoder_is_the_same_with_and_without_kernels() {
     let _guard = common::exclusive(); // the switch is global
     let device = Device::flex().autodiff();
-    for layers in [LayerPooling::Last, LayerPooling::MeanOfLastFour] {
-        for prompts in [0, 2] {
+    let layouts = layouts();
+    let cases = (layouts.iter()).flat_map(|layout| [(layout, 24), (layout, 10)]);
+    for ((name, layout), embedding_width) in cases {
+        for (prompts, layers) in [(0, LayerPooling::Last), (2, LayerPooling::MeanOfLastFour)] {
             device.seed(3);
-            let (config, batch) = encoder(layers, 0.0);
+            let (mut config, batch) = encoder(layers, 0.0);
+            config.transformer = with_layout(config.transformer, layout);
+            config.transformer.embedding_width = embedding_width;
             let model = config.init(&device);
+            let model = model.map(&mut Disturb);
             let prompt = Param::from_tensor(Tensor::<2>::random(
-                [prompts.max(1), 24],
+                [prompts.max(1), embedding_width],
                 Distribution::Normal(0.0, 1.0),
                 &device,
             ));
@@ -119,10 +195,11 @@ fn the_encoder_is_the_same_with_and_without_kernels() {
             };
             let (plain, plain_gradients) = run(false);
             let (fast, fast_gradients) = run(true);
-            assert_close(&fast, &plain, "states");
+            let what = format!("{name}, {prompts} prompts");
+            assert_close(&fast, &plain, &format!("{what}: states"));
             assert_eq!(fast_gradients.len(), plain_gradients.len());
             for (index, pair) in fast_gradients.iter().zip(&plain_gradients).enumerate() {
-                assert_close(pair.0, pair.1, &format!("gradient {index}"));
+                assert_close(pair.0, pair.1, &format!("{what}: gradient {index}"));
             }
             let valid = model.valid().forward(&batch);
             if prompts == 0 {
@@ -132,7 +209,7 @@ fn the_encoder_is_the_same_with_and_without_kernels() {
                         valid.words.clone().slice([row..row + 1, 0..*length]),
                     ));
                 }
-                assert_close(&values, &plain, "states without a graph");
+                assert_close(&values, &plain, &format!("{what}: states without a graph"));
             }
         }
     }
@@ -254,12 +331,13 @@ fn the_convolution_is_the_same_with_and_without_its_kernel() {
 fn threads_change_no_bit() {
     let _guard = common::exclusive(); // the switch is global
     fused::set_enabled(true);
-    let run = |threads: usize| {
+    let run = |threads: usize, layout: &Layout| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         pool.unwrap().install(|| {
             let device = Device::flex().autodiff();
             device.seed(3);
-            let (config, batch) = encoder(LayerPooling::Last, 0.3);
+            let (mut config, batch) = encoder(LayerPooling::Last, 0.3);
+            config.transformer = with_layout(config.transformer, layout);
             let model = config.init(&device);
             device.seed(4);
             let states = model.forward(&batch);
@@ -267,9 +345,11 @@ fn threads_change_no_bit() {
             (values, gradients(&model, states.words.sin().sum()))
         })
     };
-    let one = run(1);
-    for threads in [2, 4] {
-        assert!(one == run(threads), "{threads} threads");
+    for (name, layout) in layouts() {
+        let one = run(1, &layout);
+        for threads in [2, 4] {
+            assert!(one == run(threads, &layout), "{name}: {threads} threads");
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use super::batching::PieceBatcher;
 use super::features::FeatureConfig;
 use super::pooling::{LayerPooling, Pooling};
 use super::tokenizer::WordTokenizer;
-use super::transformer::{Activation, EncoderFamily, TransformerConfig};
+use super::transformer::{Activation, EncoderFamily, Layout, TransformerConfig};
 use super::vocabulary::FeatureLookup;
 
 /// Sizes of an encoder trained from scratch: `[encoder.scratch]` of a recipe.
@@ -68,6 +68,7 @@ impl ScratchConfig {
             dropout: self.dropout,
             attention_dropout: self.dropout,
             activation: Activation::Gelu,
+            layout: Layout::Bert,
         }
     }
 }

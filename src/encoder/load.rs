@@ -12,13 +12,14 @@ use burn::tensor::DType;
 use regex::Regex;
 use serde_json::Value;
 
-use super::family::parse_config;
-use super::transformer::{Transformer, TransformerConfig};
+use super::family::{self, parse_config};
+use super::tokenizer::OTHER_VOCABULARIES;
+use super::transformer::{Layout, Transformer, TransformerConfig};
 use crate::error::{Error, Result};
 use crate::files::read_text;
 use crate::hub::{Found, Hub, Wanted};
 
-/// Replacements, in order, that turn the parameter names of all families into ours.
+/// Replacements, in order, that turn parameter names into ours, after a family's own replacements.
 const NAMES: &[(&str, &str)] = &[
     (r"LayerNorm\.gamma$", "LayerNorm.weight"),
     (r"LayerNorm\.beta$", "LayerNorm.bias"),
@@ -47,8 +48,9 @@ const NAMES: &[(&str, &str)] = &[
     (r"\.output_layer_norm\.", ".feed_forward_norm."),
 ];
 
-/// Parameters of published checkpoints that belong to a task's head, or are no weights; they are ignored.
-const NOT_ENCODER: &str = r"^(pooler|cls|lm_head|(?:pre_)?classifier|discriminator_predictions|generator_predictions|generator_lm_head|vocab_transform|vocab_layer_norm|vocab_projector|qa_outputs|embeddings\.(?:position|token_type)_ids)(\.|$)";
+/// Parameters of published checkpoints that belong to a task's head, are not used, or are no weights; they are ignored.
+/// Position embeddings are not used by some checkpoints of DeBERTa that have them.
+const NOT_ENCODER: &str = r"^(pooler|cls|lm_head|(?:pre_)?classifier|discriminator_predictions|generator_predictions|generator_lm_head|predictions|sop_classifier|vocab_transform|vocab_layer_norm|vocab_projector|qa_outputs|lm_predictions|mask_predictions|position_embeddings|embeddings\.(?:position|token_type)_ids)(\.|$)";
 
 /// Largest `config.json` or list of files in bytes.
 const LARGEST_CONFIG: u64 = 64 << 20;
@@ -67,13 +69,7 @@ const FILES: &[Wanted<'static>] = &[
         "in Python, transformers.AutoTokenizer.from_pretrained(NAME).save_pretrained(FOLDER) makes a tokenizer.json; put \
          config.json and the weights beside it and set encoder.pretrained to the folder",
     )
-    .but_not(&[
-        "spm.model",
-        "spiece.model",
-        "sentencepiece.bpe.model",
-        "tokenizer.model",
-        "vocab.json",
-    ]),
+    .but_not(OTHER_VOCABULARIES),
     Wanted::optional(&[&["tokenizer_config.json"]]),
     Wanted::optional(&[&["special_tokens_map.json"]]),
     Wanted::required(
@@ -223,21 +219,25 @@ fn apply_tensors(
     tensors: Vec<PackTensor>,
     path: &Path,
 ) -> Result<()> {
-    let (tensors, names) = remapper().remap(tensors);
+    let (tensors, names) = remapper(transformer.layout()).remap(tensors);
     // Burn keeps a file's precision; the transformer computes in single precision.
     let adapter = PyTorchToBurnAdapter.chain(FloatCastAdapter::to(DType::F32));
     let result = transformer.apply(tensors, None, Some(Box::new(adapter)), false);
     check(result, &names.into_iter().collect(), path)
 }
 
-fn remapper() -> KeyRemapper {
-    NAMES
+fn remapper(layout: &Layout) -> KeyRemapper {
+    let shared = NAMES
         .iter()
-        .fold(KeyRemapper::new(), |remapper, (from, to)| {
+        .map(|(from, to)| (from.to_string(), to.to_string()));
+    (family::names(layout).into_iter().chain(shared)).fold(
+        KeyRemapper::new(),
+        |remapper, (from, to)| {
             remapper
-                .add_pattern(from, *to)
-                .expect("the patterns above are valid")
-        })
+                .add_pattern(from, to)
+                .expect("the patterns of all families are valid")
+        },
+    )
 }
 
 /// Returns an error that lists parameters that are missing, not expected or of a wrong shape. `names` maps our names to

@@ -15,7 +15,6 @@ pub mod features;
 pub mod load;
 mod pooling;
 pub mod tokenizer;
-mod tokenizer_check;
 pub mod transformer;
 pub mod vocabulary;
 pub mod window;

@@ -222,7 +222,7 @@ impl<H: Head> PreparedRun<H> {
             .iter()
             .map(|batches| batches.div_ceil(settings.accumulate));
         let steps = steps.sum();
-        let scheduler = scheduler(settings, steps, self.encoder.transformer.layers);
+        let scheduler = scheduler(settings, steps, &self.encoder.transformer.order());
         let learner = Learner::new(model, optimizer, scheduler);
         let window = AverageWindow::of(settings);
         let checkpoints = Checkpoints::open(&options.out)?.keeping(window);

@@ -4,7 +4,7 @@
 use serde::Deserialize;
 
 use super::{ConfigError, activation, default_layer_norm_eps, gelu, padding_id, tenth};
-use crate::encoder::transformer::{EncoderFamily, TransformerConfig};
+use crate::encoder::transformer::{EncoderFamily, Layout, TransformerConfig};
 
 /// `config.json` of a BERT model; other keys are ignored.
 #[derive(Debug, Deserialize)]
@@ -50,6 +50,7 @@ impl BertConfig {
             dropout: self.hidden_dropout_prob,
             attention_dropout: self.attention_probs_dropout_prob,
             activation: activation(&self.hidden_act)?,
+            layout: Layout::Bert,
         })
     }
 }

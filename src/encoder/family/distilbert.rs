@@ -4,7 +4,7 @@
 use serde::Deserialize;
 
 use super::{ConfigError, activation, default_layer_norm_eps, gelu, padding_id, tenth};
-use crate::encoder::transformer::{EncoderFamily, TransformerConfig};
+use crate::encoder::transformer::{EncoderFamily, Layout, TransformerConfig};
 
 /// `config.json` of a DistilBERT model; other keys are ignored.
 #[derive(Debug, Deserialize)]
@@ -44,6 +44,7 @@ impl DistilBertConfig {
             dropout: self.dropout,
             attention_dropout: self.attention_dropout,
             activation: activation(&self.activation)?,
+            layout: Layout::Bert,
         })
     }
 }

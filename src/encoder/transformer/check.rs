@@ -1,6 +1,6 @@
 //! Checks of a transformer's sizes, before anything is allocated.
 
-use super::TransformerConfig;
+use super::{Layout, TransformerConfig};
 
 /// Largest value of each size. Published encoders are far below all of them.
 pub const LIMITS: [(&str, usize); 8] = [
@@ -90,6 +90,18 @@ impl TransformerConfig {
         if !(value > 0.0 && value < 1.0) {
             let (name, range) = ("norm_epsilon", "above 0 and below 1");
             return Err(SizeError::NotWithin { name, value, range });
+        }
+        if let Layout::Albert(layout) = &self.layout {
+            let distinct = layout.distinct_layers();
+            let (name, most) = ("num_hidden_groups · inner_group_num", LIMITS[3].1);
+            if distinct == 0 || distinct > most {
+                return Err(SizeError::OutOfRange {
+                    name,
+                    value: distinct,
+                    least: 1,
+                    most,
+                });
+            }
         }
         if !self.width.is_multiple_of(self.heads) {
             return Err(SizeError::Heads {

@@ -1,11 +1,14 @@
-//! One transformer for all families of encoders (BERT, RoBERTa, ELECTRA, DistilBERT).
+//! One transformer for all families of encoders. What a family has beyond BERT's layers is its [`Layout`].
 //!
-//! It is an encoder with absolute position embeddings and a layer norm after each sub-layer. On the CPU it runs on packed
+//! On the CPU it runs on packed
 //! rows through fused kernels; on other devices on padded rows through Burn's operations.
 
 mod check;
 mod config;
+mod convolution;
 mod layer;
+mod layout;
+mod relative;
 mod states;
 
 use std::sync::Arc;
@@ -16,7 +19,13 @@ use burn::tensor::{Device, Int, Tensor};
 
 pub use check::{LIMITS, SizeError};
 pub use config::{Activation, EncoderFamily, TransformerConfig};
+use convolution::Convolution;
 use layer::EncoderLayer;
+pub use layout::{
+    AlbertLayout, DebertaConvolution, DebertaLayout, Layout, ModernbertLayout, MpnetLayout,
+};
+pub(in crate::encoder) use relative::MPNET_BUCKETS;
+use relative::RelativePositions;
 pub use states::PieceStates;
 
 use super::batching::{PackedRows, starts};
@@ -28,12 +37,21 @@ use crate::nn::mask::attention_bias;
 #[derive(Module, Debug)]
 pub struct Transformer {
     word_embeddings: Embedding,
-    position_embeddings: Embedding,
+    position_embeddings: Option<Embedding>,
     token_type_embeddings: Option<Embedding>,
     embedding_norm: LayerNorm,
     projection: Option<Linear>,
+    relative_embeddings: Option<Embedding>,
+    relative_norm: Option<LayerNorm>,
+    convolution: Option<Convolution>,
     dropout: Dropout,
     layers: Vec<EncoderLayer>,
+    final_norm: Option<LayerNorm>,
+    /// The layer that makes each hidden state from the one before; some families use layers several times.
+    #[module(skip)]
+    order: Vec<usize>,
+    #[module(skip)]
+    layout: Layout,
     #[module(skip)]
     first_position: usize,
     #[module(skip)]
@@ -44,6 +62,11 @@ impl Transformer {
     /// The device that the weights are on.
     pub fn device(&self) -> Device {
         self.word_embeddings.weight.device()
+    }
+
+    /// The structure of the layers.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
     }
 
     /// Encodes rows of pieces. The states are the mean of the outputs of the last `average` layers. The vectors of
@@ -57,8 +80,7 @@ impl Transformer {
         prompt: Option<Tensor<2>>,
         average: usize,
     ) -> PieceStates {
-        let gelu = (self.layers.iter()).all(|layer| layer.activation == Activation::Gelu);
-        if gelu && fused::runs_on(&self.device()) {
+        if fused::runs_on(&self.device()) {
             self.forward_packed(rows, prompt, average)
         } else {
             self.forward_padded(rows, prompt, average)
@@ -77,10 +99,27 @@ impl Transformer {
         let ids = Tensor::<1, Int>::from_ints(rows.padded_ids().as_slice(), &device)
             .reshape([rows.len(), rows.width()]);
         let lengths = with_prompts(rows, prompts);
-        let bias = attention_bias(&lengths, prompts + rows.width(), &device);
+        let pieces = prompts + rows.width();
+        let mut bias = attention_bias(&lengths, pieces, &device);
+        let positions = self.relative_positions(pieces);
+        if let (Layout::Mpnet(_), Some(positions)) = (&self.layout, &positions) {
+            // All layers have the same.
+            let relative = positions.bias();
+            bias = Some(match bias {
+                Some(bias) => bias + relative,
+                None => relative,
+            });
+        }
         let states = self.embed(ids, prompt);
-        let states = self.run_layers(states, average, |_, layer, states| {
-            layer.forward(states, bias.as_ref())
+        let states = self.run_layers(states, average, |index, layer, states| {
+            let run = |states| layer.forward(states, bias.as_ref(), positions.as_ref());
+            match &self.convolution {
+                Some(convolution) if index == 0 => {
+                    let output = run(states.clone());
+                    convolution.forward(states, output, &lengths)
+                }
+                _ => run(states),
+            }
         });
         let [count, columns, width] = states.dims();
         let row_starts = (0..count).map(|row| row * columns).collect();
@@ -100,25 +139,53 @@ impl Transformer {
         let prompts = prompt.as_ref().map_or(0, |prompt| prompt.dims()[0]);
         let lengths = Arc::new(with_prompts(rows, prompts));
         let states = self.embed_packed(rows, prompt, &lengths, seed);
+        let positions = self.relative_positions(lengths.iter().copied().max().unwrap_or(0));
         let states = self.run_layers(states, average, |index, layer, states| {
-            layer.forward_packed(index, states, &lengths, seed)
+            let run =
+                |states| layer.forward_packed(index, states, &lengths, positions.as_ref(), seed);
+            match &self.convolution {
+                Some(convolution) if index == 0 => {
+                    let output = run(states.clone());
+                    convolution.forward_packed(states, output, &lengths)
+                }
+                _ => run(states),
+            }
         });
         PieceStates::new(states, &rows.lengths, starts(&lengths), prompts)
     }
 
-    /// Runs all layers and returns the mean output of the last `average`.
+    /// Relative positions of rows of up to `longest` pieces; `None` if the layers do not use any.
+    fn relative_positions(&self, longest: usize) -> Option<RelativePositions> {
+        let table = self.relative_embeddings.as_ref()?;
+        if !self.layout.uses_relative_positions() {
+            return None;
+        }
+        let mut positions = RelativePositions::new(table.weight.val(), &self.layout, longest);
+        if let Some(norm) = &self.relative_norm {
+            positions.table = norm.forward(positions.table);
+        }
+        Some(positions)
+    }
+
+    /// Runs all layers in order and returns the mean output of the last `average`. `run` is given the number of the
+    /// application of a layer, from 0 on.
     fn run_layers<const D: usize>(
         &self,
         mut states: Tensor<D>,
         average: usize,
         run: impl Fn(usize, &EncoderLayer, Tensor<D>) -> Tensor<D>,
     ) -> Tensor<D> {
-        let average = average.clamp(1, self.layers.len().max(1));
-        let first = self.layers.len().saturating_sub(average);
+        let steps = self.order.len();
+        let average = average.clamp(1, steps.max(1));
         let mut sum: Option<Tensor<D>> = None;
-        for (index, layer) in self.layers.iter().enumerate() {
-            states = run(index, layer, states);
-            if average > 1 && index >= first {
+        for (step, index) in self.order.iter().enumerate() {
+            states = run(step, &self.layers[*index], states);
+            if step + 1 == steps
+                && let Some(norm) = &self.final_norm
+            {
+                states = norm.forward(states);
+            }
+            if average > 1 && step + average >= steps {
                 sum = Some(match sum {
                     None => states.clone(),
                     Some(sum) => sum + states.clone(),
@@ -147,22 +214,57 @@ impl Transformer {
         if let Some(prompt) = prompt {
             embedded = insert_prompts(embedded, prompt, &rows.lengths);
         }
+        let width = self.embedding_norm.gamma.dims()[0];
         let first = self.first_position;
+        let positions = lengths.iter().flat_map(|length| first..first + length);
+        let mut position_table = self.position_embeddings.as_ref().map(|t| t.weight.val());
+        let mut token_type = self.token_type();
+        if self.projects_sum() {
+            // The kernel adds and normalises at once, so what is projected in between is added before.
+            if let Some(table) = position_table.take() {
+                embedded = embedded + look_up(table, positions.clone().collect());
+            }
+            if let Some(token_type) = token_type.take() {
+                embedded = embedded + token_type.unsqueeze();
+            }
+            embedded = self.project(embedded);
+        }
+        let (position_table, positions) = match position_table {
+            Some(table) => (table, positions.collect()),
+            None => {
+                let pieces = lengths.iter().sum();
+                let zeros = Tensor::zeros([1, width], &self.device());
+                (zeros, vec![0; pieces].into())
+            }
+        };
         let embedding_sum = EmbeddingSum {
-            positions: (lengths.iter())
-                .flat_map(|length| first..first + length)
-                .collect(),
+            positions,
             epsilon: self.norm_epsilon,
             dropout: seed.map(|seed| EmbeddingSum::dropout(seed, self.dropout.prob)),
         };
-        let width = self.embedding_norm.gamma.dims()[0];
-        let token_type = match &self.token_type_embeddings {
-            Some(table) => table.weight.val().narrow(0, 0, 1).reshape([width]),
-            None => Tensor::zeros([width], &self.device()),
-        };
-        let positions = self.position_embeddings.weight.val();
+        let token_type = token_type.unwrap_or_else(|| Tensor::zeros([width], &self.device()));
         let norm = (&self.embedding_norm).into();
-        self.project(embedding_sum.forward(embedded, positions, token_type, norm))
+        let states = embedding_sum.forward(embedded, position_table, token_type, norm);
+        if self.projects_sum() {
+            states
+        } else {
+            self.project(states)
+        }
+    }
+
+    /// The embedding of the first token type, which all pieces have.
+    ///
+    /// # Shapes
+    /// - output: `[embedding width]`
+    fn token_type(&self) -> Option<Tensor<1>> {
+        let table = self.token_type_embeddings.as_ref()?.weight.val();
+        let [_, width] = table.dims();
+        Some(table.narrow(0, 0, 1).reshape([width]))
+    }
+
+    /// Whether the sum of the embeddings is projected before it is normalised, and not after.
+    fn projects_sum(&self) -> bool {
+        self.projection.is_some() && matches!(self.layout, Layout::Deberta(_))
     }
 
     /// Input of the first layer for padded rows.
@@ -180,17 +282,21 @@ impl Transformer {
             let prompt = prompt.unsqueeze::<3>().expand([rows, prompts, width]);
             embedded = Tensor::cat(vec![prompt, embedded], 1);
         }
-        let [_, pieces, _] = embedded.dims();
-        let positions = Tensor::<1, Int>::arange(
-            self.first_position as i64..(self.first_position + pieces) as i64,
-            &device,
-        );
-        // All rows have the same positions and token types, so one addend [1, pieces, width] is broadcast.
-        let mut addend = self.position_embeddings.forward(positions.unsqueeze());
-        if let Some(token_types) = &self.token_type_embeddings {
-            addend = addend + token_types.forward(Tensor::zeros([1, 1], &device));
+        // All rows have the same positions and token types, so addends [1, pieces, width] are broadcast.
+        if let Some(table) = &self.position_embeddings {
+            let [_, pieces, _] = embedded.dims();
+            let first = self.first_position as i64;
+            let positions = Tensor::<1, Int>::arange(first..first + pieces as i64, &device);
+            embedded = embedded + table.forward(positions.unsqueeze());
         }
-        let states = self.embedding_norm.forward(embedded + addend);
+        if let Some(token_types) = &self.token_type_embeddings {
+            embedded = embedded + token_types.forward(Tensor::zeros([1, 1], &device));
+        }
+        if self.projects_sum() {
+            let states = self.embedding_norm.forward(self.project(embedded));
+            return self.dropout.forward(states);
+        }
+        let states = self.embedding_norm.forward(embedded);
         self.project(self.dropout.forward(states))
     }
 
