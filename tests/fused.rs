@@ -14,6 +14,7 @@ use burn::tensor::{Device, Distribution, Gradients, Int, Tensor};
 use common::losses;
 use nerzoo::encoder::batching::PieceBatch;
 use nerzoo::encoder::tokenizer::WordTokenizer;
+use nerzoo::encoder::transformer::{Activation, AlbertLayout, Layout};
 use nerzoo::encoder::{EncodedSentence, EncoderConfig, LayerPooling, Pooling, ScratchConfig};
 use nerzoo::nn::bilstm::BiLstm;
 use nerzoo::nn::fused;
@@ -88,10 +89,22 @@ fn encoder(layers: LayerPooling, dropout: f64) -> (EncoderConfig, PieceBatch) {
 fn the_encoder_is_the_same_with_and_without_kernels() {
     let _guard = common::exclusive(); // the switch is global
     let device = Device::flex().autodiff();
-    for layers in [LayerPooling::Last, LayerPooling::MeanOfLastFour] {
+    let shared = Layout::Albert(AlbertLayout {
+        groups: 2,
+        layers_per_group: 2,
+    });
+    for (activation, layout, layers) in [
+        (Activation::Gelu, Layout::Bert, LayerPooling::Last),
+        (Activation::Gelu, Layout::Bert, LayerPooling::MeanOfLastFour),
+        (Activation::GeluNew, Layout::Bert, LayerPooling::Last),
+        (Activation::Relu, Layout::Bert, LayerPooling::Last),
+        (Activation::GeluNew, shared, LayerPooling::MeanOfLastFour),
+    ] {
         for prompts in [0, 2] {
             device.seed(3);
-            let (config, batch) = encoder(layers, 0.0);
+            let (mut config, batch) = encoder(layers, 0.0);
+            config.transformer.activation = activation;
+            config.transformer.layout = layout.clone();
             let model = config.init(&device);
             let prompt = Param::from_tensor(Tensor::<2>::random(
                 [prompts.max(1), 24],
