@@ -15,8 +15,8 @@ use common::losses;
 use nerzoo::encoder::batching::PieceBatch;
 use nerzoo::encoder::tokenizer::WordTokenizer;
 use nerzoo::encoder::transformer::{
-    Activation, DebertaConvolution, DebertaLayout, EncoderFamily, Layout, MpnetLayout,
-    TransformerConfig,
+    Activation, AlbertLayout, DebertaConvolution, DebertaLayout, EncoderFamily, Layout,
+    MpnetLayout, TransformerConfig,
 };
 use nerzoo::encoder::{EncodedSentence, EncoderConfig, LayerPooling, Pooling, ScratchConfig};
 use nerzoo::nn::bilstm::BiLstm;
@@ -75,6 +75,11 @@ fn layouts() -> Vec<(String, Layout)> {
         ("bert".into(), Layout::Bert),
         ("mpnet".into(), Layout::Mpnet(MpnetLayout { buckets: 32 })),
     ];
+    let albert = AlbertLayout {
+        groups: 2,
+        layers_per_group: 2,
+    };
+    layouts.push(("albert".into(), Layout::Albert(albert)));
     let terms = [[true, true], [true, false], [false, true], [false, false]];
     for [content_to_position, position_to_content] in terms {
         // All distances, a range that is clamped, buckets.
@@ -120,7 +125,7 @@ fn with_layout(config: TransformerConfig, layout: &Layout) -> TransformerConfig 
             layout,
             ..config
         },
-        _ => config,
+        _ => TransformerConfig { layout, ..config },
     }
 }
 
@@ -160,13 +165,24 @@ fn the_encoder_is_the_same_with_and_without_kernels() {
     let _guard = common::exclusive(); // the switch is global
     let device = Device::flex().autodiff();
     let layouts = layouts();
-    let cases = (layouts.iter()).flat_map(|layout| [(layout, 24), (layout, 10)]);
-    for ((name, layout), embedding_width) in cases {
+    let mut cases: Vec<(&str, &Layout, Activation, usize)> = Vec::new();
+    for (name, layout) in &layouts {
+        let activation = match layout {
+            Layout::Albert(_) => Activation::GeluNew,
+            _ => Activation::Gelu,
+        };
+        cases.extend([24, 10].map(|width| (name.as_str(), layout, activation, width)));
+    }
+    for activation in [Activation::GeluNew, Activation::Relu] {
+        cases.push(("activation", &Layout::Bert, activation, 24));
+    }
+    for (name, layout, activation, embedding_width) in cases {
         for (prompts, layers) in [(0, LayerPooling::Last), (2, LayerPooling::MeanOfLastFour)] {
             device.seed(3);
             let (mut config, batch) = encoder(layers, 0.0);
             config.transformer = with_layout(config.transformer, layout);
             config.transformer.embedding_width = embedding_width;
+            config.transformer.activation = activation;
             let model = config.init(&device);
             let model = model.map(&mut Disturb);
             let prompt = Param::from_tensor(Tensor::<2>::random(

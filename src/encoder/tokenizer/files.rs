@@ -14,6 +14,7 @@ use super::check::check;
 use super::special::Hints;
 use crate::error::{Error, Result};
 use crate::files::read_text;
+use crate::process;
 
 /// Files with vocabularies that this program does not read.
 pub const OTHER_VOCABULARIES: &[&str] = &[
@@ -61,7 +62,8 @@ pub(super) fn read_folder(folder: &Path) -> Result<(Tokenizer, Hints, PathBuf)> 
 /// Reads a `tokenizer.json`.
 pub(super) fn read_file(path: &Path) -> Result<Tokenizer> {
     let text = read_text(path, LARGEST_FILE)?;
-    let mut tokenizer = parse(&text).map_err(|problem| {
+    let parsed = process::catch(|| parse(&text)).unwrap_or_else(|panic| Err(panic.to_string()));
+    let mut tokenizer = parsed.map_err(|problem| {
         Error::encoder(
             path,
             format!(
