@@ -266,7 +266,7 @@ fn gradients_equal_those_of_the_reference() {
 
             let device = device.autodiff();
             let mut config = config.clone();
-            (config.dropout, config.attention_dropout) = (0.0, 0.0);
+            config.set_dropout(0.0);
             let mut transformer = config.init(&device);
             load::weights(&mut transformer, &folder).unwrap();
             let encoder = EncoderConfig {

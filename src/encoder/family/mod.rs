@@ -6,12 +6,13 @@
 mod bert;
 mod distilbert;
 mod electra;
+mod modernbert;
 mod roberta;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::transformer::{Activation, TransformerConfig};
+use super::transformer::{Activation, Layout, TransformerConfig};
 
 /// Why the `config.json` of a pretrained model cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +38,9 @@ pub enum ConfigError {
         /// Number of attention heads.
         heads: usize,
     },
+    /// The width of an attention head is odd, but rotary positions rotate pairs of values.
+    #[error("the width of an attention head has to be even for rotary positions, and is {0}")]
+    OddHeads(usize),
     /// There are too few positions for a word between the special pieces.
     #[error("max_position_embeddings {0} leaves no room for a word")]
     TooShort(usize),
@@ -44,8 +48,11 @@ pub enum ConfigError {
 
 /// Reads the sizes of a transformer from the `config.json` of a pretrained model.
 pub(super) fn parse_config(json: &Value) -> Result<TransformerConfig, ConfigError> {
+    let model_type = json["model_type"].as_str().unwrap_or("bert");
+    // Published configs of ModernBERT have any value there; its positions are rotary.
     if let Some(kind) = json["position_embedding_type"].as_str()
         && kind != "absolute"
+        && model_type != "modernbert"
     {
         return Err(ConfigError::Unsupported {
             key: "position_embedding_type",
@@ -53,18 +60,19 @@ pub(super) fn parse_config(json: &Value) -> Result<TransformerConfig, ConfigErro
             supported: "absolute",
         });
     }
-    let config = match json["model_type"].as_str().unwrap_or("bert") {
+    let config = match model_type {
         "bert" => read::<bert::BertConfig>(json)?.transformer()?,
         "roberta" | "xlm-roberta" | "camembert" => {
             read::<roberta::RobertaConfig>(json)?.transformer()?
         }
         "electra" => read::<electra::ElectraConfig>(json)?.transformer()?,
         "distilbert" => read::<distilbert::DistilBertConfig>(json)?.transformer()?,
+        "modernbert" => read::<modernbert::ModernbertConfig>(json)?.transformer()?,
         other => {
             return Err(ConfigError::Unsupported {
                 key: "model_type",
                 value: other.into(),
-                supported: "bert, roberta, xlm-roberta, camembert, electra, distilbert",
+                supported: "bert, roberta, xlm-roberta, camembert, electra, distilbert, modernbert",
             });
         }
     };
@@ -82,6 +90,10 @@ fn check(config: &TransformerConfig) -> Result<(), ConfigError> {
             width: config.width,
             heads: config.heads,
         });
+    }
+    let head_width = config.width / config.heads.max(1);
+    if matches!(config.layout, Layout::Modernbert(_)) && !head_width.is_multiple_of(2) {
+        return Err(ConfigError::OddHeads(head_width));
     }
     // [CLS], one piece of a word, [SEP].
     if config.window() < 3 {
@@ -123,7 +135,7 @@ fn default_layer_norm_eps() -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::encoder::transformer::{EncoderFamily, Layout};
+    use crate::encoder::transformer::EncoderFamily;
     use serde_json::json;
 
     fn bert() -> Value {

@@ -8,10 +8,12 @@ use burn::tensor::Tensor;
 use burn::tensor::activation::{gelu_approximate, relu, softmax};
 
 use super::config::Activation;
+use super::rotary_attention::RotaryAttention;
 use crate::nn::activation::gelu;
 use crate::nn::fused::transformer::{LayerDropout, LayerParams, TransformerLayer};
 
-/// Self-attention and a feed-forward sub-layer, each followed by a residual connection and a layer norm.
+/// Self-attention and a feed-forward sub-layer, each with a residual connection. The norms follow the sub-layers, or come
+/// before them in layers with rotary positions.
 #[derive(Module, Debug)]
 pub(super) struct EncoderLayer {
     pub(super) query: Linear,
@@ -20,6 +22,7 @@ pub(super) struct EncoderLayer {
     pub(super) attention_output: Linear,
     pub(super) attention_norm: Option<LayerNorm>,
     pub(super) feed_forward_inner: Linear,
+    pub(super) feed_forward_gate: Option<Linear>,
     pub(super) feed_forward_outer: Linear,
     pub(super) feed_forward_norm: LayerNorm,
     pub(super) dropout: Dropout,
@@ -30,6 +33,9 @@ pub(super) struct EncoderLayer {
     pub(super) activation: Activation,
     #[module(skip)]
     pub(super) norm_epsilon: f32,
+    /// Rotary positions and the reach of the attention of pre-norm layers.
+    #[module(skip)]
+    pub(super) rotary: Option<RotaryAttention>,
 }
 
 impl EncoderLayer {
@@ -79,14 +85,18 @@ impl EncoderLayer {
     pub(super) fn forward(&self, states: Tensor<3>, bias: Option<&Tensor<4>>) -> Tensor<3> {
         let attended = self.dropout.forward(self.attend(states.clone(), bias));
         let states = self.post_norm().forward(states + attended);
-        let inner = self.feed_forward_inner.forward(states.clone());
-        let inner = match self.activation {
+        let inner = self.activate(self.feed_forward_inner.forward(states.clone()));
+        let outer = self.dropout.forward(self.feed_forward_outer.forward(inner));
+        self.feed_forward_norm.forward(states + outer)
+    }
+
+    /// The activation of the feed-forward sub-layer.
+    pub(super) fn activate(&self, inner: Tensor<3>) -> Tensor<3> {
+        match self.activation {
             Activation::Gelu => gelu(inner),
             Activation::GeluNew => gelu_approximate(inner),
             Activation::Relu => relu(inner),
-        };
-        let outer = self.dropout.forward(self.feed_forward_outer.forward(inner));
-        self.feed_forward_norm.forward(states + outer)
+        }
     }
 
     /// The norm after the attention, which all layouts but ModernBERT's have.

@@ -6,6 +6,8 @@
 mod config;
 mod layer;
 mod layout;
+mod pre_norm;
+mod rotary_attention;
 mod states;
 
 use std::sync::Arc;
@@ -19,6 +21,7 @@ use layer::EncoderLayer;
 pub use layout::{
     AlbertLayout, DebertaConvolution, DebertaLayout, Layout, ModernbertLayout, MpnetLayout,
 };
+use pre_norm::ByAttention;
 pub use states::PieceStates;
 
 use super::batching::{PackedRows, starts};
@@ -84,9 +87,12 @@ impl Transformer {
             .reshape([rows.len(), rows.width()]);
         let lengths = with_prompts(rows, prompts);
         let bias = attention_bias(&lengths, prompts + rows.width(), &device);
+        let columns = prompts + rows.width();
+        let rotary = ByAttention::padded(&self.layers, &lengths, columns, &device);
         let states = self.embed(ids, prompt);
-        let states = self.run_layers(states, average, |_, layer, states| {
-            layer.forward(states, bias.as_ref())
+        let states = self.run_layers(states, average, |_, layer, states| match rotary.of(layer) {
+            Some(attention) => layer.forward_pre_norm(states, attention),
+            None => layer.forward(states, bias.as_ref()),
         });
         let [count, columns, width] = states.dims();
         let row_starts = (0..count).map(|row| row * columns).collect();
@@ -106,8 +112,12 @@ impl Transformer {
         let prompts = prompt.as_ref().map_or(0, |prompt| prompt.dims()[0]);
         let lengths = Arc::new(with_prompts(rows, prompts));
         let states = self.embed_packed(rows, prompt, &lengths, seed);
+        let rotary = ByAttention::packed(&self.layers, &lengths);
         let states = self.run_layers(states, average, |index, layer, states| {
-            layer.forward_packed(index, states, &lengths, seed)
+            match rotary.of(layer) {
+                Some(table) => layer.forward_pre_norm_packed(index, states, &lengths, table, seed),
+                None => layer.forward_packed(index, states, &lengths, seed),
+            }
         });
         PieceStates::new(states, &rows.lengths, starts(&lengths), prompts)
     }

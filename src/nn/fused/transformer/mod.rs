@@ -2,6 +2,7 @@
 
 mod attention;
 mod linear;
+pub mod pre_norm;
 
 use std::sync::Arc;
 
