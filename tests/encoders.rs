@@ -133,7 +133,16 @@ fn no_fixture_is_missing() {
     }
     assert_eq!(
         names,
-        ["bert-half", "bert-task", "distilbert", "electra", "roberta"]
+        [
+            "bert-half",
+            "bert-task",
+            "distilbert",
+            "electra",
+            "modernbert",
+            "modernbert-bias",
+            "modernbert-half",
+            "roberta",
+        ]
     );
 }
 
@@ -507,6 +516,36 @@ fn missing_weights_are_named() {
         ],
     );
     assert_eq!(message.matches("missing").count(), 3, "{message}");
+}
+
+#[test]
+fn joined_weights_are_named_as_in_the_file() {
+    let folder = copy("modernbert");
+    edit(&folder, |weights| {
+        weights.remove("model.layers.1.attn.Wqkv.weight").unwrap();
+        let gate = Weight::zeros(&[42, 24]);
+        weights.insert("model.layers.0.mlp.Wi.weight".into(), gate);
+        let odd = Weight::zeros(&[71, 24]);
+        weights.insert("model.layers.2.attn.Wqkv.weight".into(), odd);
+        weights.insert("model.layers.3.attn.Wqkv.bias".into(), Weight::zeros(&[72]));
+        let norm = Weight::zeros(&[23]);
+        weights.insert("model.layers.4.mlp_norm.weight".into(), norm);
+    });
+    let message = load_error(&folder);
+    assert_mentions(
+        &message,
+        &[
+            "missing: layers.1.query.weight (layers.1.attn.Wqkv.weight in the file)",
+            "missing: layers.1.value.weight",
+            "layers.0.feed_forward_gate.weight",
+            "[24, 21]",
+            "(model.layers.0.mlp.Wi.weight in the file)",
+            "not expected: model.layers.2.attn.Wqkv.weight",
+            "missing: layers.2.key.weight",
+            "not expected: model.layers.3.attn.Wqkv.bias",
+            "(model.layers.4.mlp_norm.weight in the file)",
+        ],
+    );
 }
 
 #[test]

@@ -90,7 +90,7 @@ impl EncoderLayer {
             epsilon: self.norm_epsilon,
             rotation: table.clone(),
             reach: self.rotary.and_then(|attention| attention.reach),
-            dropout: seed.map(dropout),
+            dropout: seed.map(dropout).unwrap_or_default(),
         };
         let gate = self.feed_forward_gate.as_ref();
         let gate = gate.expect("pre-norm layers have a gate: `TransformerConfig::init` makes both");

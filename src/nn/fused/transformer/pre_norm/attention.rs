@@ -226,7 +226,7 @@ impl PreNormLayer {
         head: usize,
         block: &Block,
     ) {
-        let Some(dropout) = self.dropout.map(|dropout| dropout.attention) else {
+        let Some(dropout) = self.dropout.attention else {
             return;
         };
         let rows = probabilities.chunks_exact_mut(block.keys.len());
@@ -257,41 +257,34 @@ impl PreNormLayer {
             .zip(split(&mut gradients.key, sizes()))
             .zip(split(&mut gradients.value, sizes()));
         (sequences.par_iter().zip(parts)).for_each(|(sequence, ((query, key), value))| {
-            // Each task holds gradients of all keys that it looks at: with global attention, those of the whole sequence.
-            let task = self
-                .reach
-                .map_or(sequence.length, |reach| reach.max(TASK))
-                .max(1);
-            let depth = self.head_width();
-            for first in (0..sequence.length).step_by(4 * task) {
-                let group_end = (first + 4 * task).min(sequence.length);
-                let tasks: Vec<(Range<usize>, usize)> = (first..group_end)
-                    .step_by(task)
-                    .flat_map(|first| {
-                        let queries = first..(first + task).min(sequence.length);
-                        (0..self.heads).map(move |head| (queries.clone(), head))
-                    })
-                    .collect();
-                let found: Vec<HeadGradients> = (tasks.par_iter())
-                    .map(|(queries, head)| {
-                        let queries = queries.clone();
-                        let saved = (projections, statistics);
-                        self.head_backward(sequence, *head, queries, saved, grad_context)
-                    })
-                    .collect();
-                // In order, so that sums do not depend on the number of threads.
-                for ((queries, head), found) in tasks.iter().zip(&found) {
-                    let (column, size) = (head * depth, [self.width, depth]);
-                    let first = found.keys.start * self.width;
-                    add_columns(
-                        &mut query[queries.start * self.width..],
-                        &found.query,
-                        column,
-                        size,
-                    );
-                    add_columns(&mut key[first..], &found.key, column, size);
-                    add_columns(&mut value[first..], &found.value, column, size);
-                }
+            // A task holds gradients of all keys that it looks at: with global attention, those of the whole sequence.
+            let size = self.reach.map_or(sequence.length, |reach| reach.max(TASK));
+            let tasks: Vec<(Range<usize>, usize)> = (0..sequence.length)
+                .step_by(size.max(1))
+                .flat_map(|first| {
+                    let queries = first..first.saturating_add(size).min(sequence.length);
+                    (0..self.heads).map(move |head| (queries.clone(), head))
+                })
+                .collect();
+            let found: Vec<HeadGradients> = (tasks.par_iter())
+                .map(|(queries, head)| {
+                    let saved = (projections, statistics);
+                    self.head_backward(sequence, *head, queries.clone(), saved, grad_context)
+                })
+                .collect();
+            // In order, so that sums do not depend on the number of threads.
+            let (width, depth) = (self.width, self.head_width());
+            for ((queries, head), found) in tasks.iter().zip(&found) {
+                let (column, size) = (head * depth, [width, depth]);
+                let first_key = found.keys.start * width;
+                add_columns(
+                    &mut query[queries.start * width..],
+                    &found.query,
+                    column,
+                    size,
+                );
+                add_columns(&mut key[first_key..], &found.key, column, size);
+                add_columns(&mut value[first_key..], &found.value, column, size);
             }
             for rows in [query, key] {
                 let tasks = rows.par_chunks_mut(TASK * self.width).enumerate();
@@ -345,7 +338,7 @@ impl PreNormLayer {
                 (&projections.value, key_view.transposed()),
                 1.0,
             );
-            let kept = if self.dropout.is_some() {
+            let kept = if self.dropout.attention.is_some() {
                 dropped.clone_from(&probabilities);
                 self.drop_probabilities(&mut dropped, sequence, head, &block);
                 self.drop_probabilities(&mut gradient, sequence, head, &block);
@@ -397,6 +390,7 @@ fn add_columns(buffer: &mut [f32], values: &[f32], column: usize, [width, depth]
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nn::fused::transformer::pre_norm::PreNormDropout;
     use crate::nn::rotary::RotaryTable;
     use std::sync::Arc;
 
@@ -409,7 +403,7 @@ mod tests {
             epsilon: 1e-5,
             rotation: Arc::new(RotaryTable::new(length, 4, 100.0)),
             reach,
-            dropout: None,
+            dropout: PreNormDropout::default(),
         }
     }
 

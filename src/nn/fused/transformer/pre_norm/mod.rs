@@ -64,15 +64,15 @@ pub struct PreNormLayer {
     /// Largest distance of two rows that attend to each other; `None` for any distance.
     pub reach: Option<usize>,
     /// Dropout, in training.
-    pub dropout: Option<PreNormDropout>,
+    pub dropout: PreNormDropout,
 }
 
-/// The three dropout masks of a pre-norm layer.
-#[derive(Debug, Clone, Copy)]
+/// The three dropout masks of a pre-norm layer; `None` where nothing is dropped.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct PreNormDropout {
-    attention: DropoutMask,
-    attention_output: DropoutMask,
-    feed_forward: DropoutMask,
+    attention: Option<DropoutMask>,
+    attention_output: Option<DropoutMask>,
+    feed_forward: Option<DropoutMask>,
 }
 
 impl PreNormDropout {
@@ -80,10 +80,13 @@ impl PreNormDropout {
     /// the feed-forward network with the given probabilities.
     pub fn new(seed: u32, layer: usize, attention: f64, feed_forward: f64) -> Self {
         let stream = 3 * layer as u32 + 1;
+        let mask = |probability: f64, stream: u32| {
+            (probability > 0.0).then(|| DropoutMask::new(probability, seed, stream))
+        };
         Self {
-            attention: DropoutMask::new(attention, seed, stream),
-            attention_output: DropoutMask::new(attention, seed, stream + 1),
-            feed_forward: DropoutMask::new(feed_forward, seed, stream + 2),
+            attention: mask(attention, stream),
+            attention_output: mask(attention, stream + 1),
+            feed_forward: mask(feed_forward, stream + 2),
         }
     }
 }
@@ -206,13 +209,13 @@ impl Kernel<INPUTS> for PreNormKernel {
         layer.rotate(&mut projections.key);
         let (context, statistics) = layer.attention_forward(&projections, save);
         let mut output = linear_without_bias(&context, params.output.weight, width);
-        let dropout = layer.dropout.map(|dropout| dropout.attention_output);
+        let dropout = layer.dropout.attention_output;
         layer.add_residual(&mut output, params.output.bias, dropout, states);
         let attention = save.then_some((projections, context));
         let (normalised, feed_forward_norm) = layer.norm(&output, params.feed_forward_norm);
         let hidden = layer.linear(&normalised, params.inner, inner);
         let gate = layer.linear(&normalised, params.gate, inner);
-        let dropout = layer.dropout.map(|dropout| dropout.feed_forward);
+        let dropout = layer.dropout.feed_forward;
         let gated = feed_forward::gate(&hidden, &gate, inner, dropout);
         let mut transformed = linear_without_bias(&gated, params.outer.weight, width);
         layer.add_residual(&mut transformed, params.outer.bias, None, &output);
@@ -336,7 +339,7 @@ impl PreNormLayer {
         let (width, inner) = (self.width, self.inner);
         let mut grad_gated = vec![0f32; saved.hidden.len()];
         input_gradient(&mut grad_gated, 0.0, gradient, params.outer.weight, width);
-        let dropout = self.dropout.map(|dropout| dropout.feed_forward);
+        let dropout = self.dropout.feed_forward;
         let gated =
             feed_forward::gate_backward(&saved.hidden, &saved.gate, grad_gated, inner, dropout);
         let outer = linear_gradients(&gated.gated, gradient, params.outer, [inner, width]);
@@ -374,7 +377,7 @@ impl PreNormLayer {
     ) -> AttentionGradients {
         let width = self.width;
         let mut grad_attended = Cow::Borrowed(&*gradient);
-        if let Some(dropout) = self.dropout.map(|dropout| dropout.attention_output) {
+        if let Some(dropout) = self.dropout.attention_output {
             layer_norm::apply_dropout(grad_attended.to_mut(), dropout, width);
         }
         let output = linear_gradients(
