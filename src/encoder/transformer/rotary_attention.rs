@@ -3,9 +3,11 @@
 //! Local attention takes time and memory in proportion to the length of a row: long rows are cut into blocks of queries,
 //! each of which attends to the block of keys at the same place and to the two beside it.
 
+use std::ops::Range;
+
 use burn::nn::Dropout;
 use burn::tensor::activation::softmax;
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 
 use crate::nn::mask::{MASKED, attention_bias};
 use crate::nn::rotary::{RotaryTable, rotate};
@@ -34,19 +36,24 @@ pub(super) struct PaddedAttention {
 
 /// What is added to the scores so that only pieces of a row within reach attend to each other.
 enum ScoreBias {
-    /// All queries attend to all keys.
-    Dense {
-        /// `[1, 1, pieces, pieces]`
-        band: Option<Tensor<4>>,
-        /// `[rows, 1, 1, pieces]`
-        padding: Option<Tensor<4>>,
-    },
+    /// All queries of a part attend to the same keys.
+    Dense(Box<DenseBias>),
     /// Blocks of `size` queries attend to three blocks of keys.
     Blocks {
         size: usize,
         /// `[rows, 1, blocks · size, 3 · size]`
-        bias: Tensor<4>,
+        bias: Box<Tensor<4>>,
     },
+}
+
+/// Queries attend to all keys of the row, or in parts of [`MOST_QUERIES`] to all keys within reach of the part.
+struct DenseBias {
+    /// Reach of the attention if some pieces are not within.
+    reach: Option<usize>,
+    /// That of a row which is one part: `[1, 1, pieces, pieces]`.
+    band: Option<Tensor<4>>,
+    /// `[rows, 1, 1, pieces]`
+    padding: Option<Tensor<4>>,
 }
 
 impl PaddedAttention {
@@ -65,13 +72,12 @@ impl PaddedAttention {
             Some(reach) if pieces > 4 * reach.max(LEAST_BLOCK) => {
                 ScoreBias::blocks(reach, lengths, pieces, device)
             }
-            _ => ScoreBias::Dense {
-                band: within.map(|reach| {
-                    let band = band([pieces, pieces], 0, reach);
-                    Tensor::from_data(TensorData::new(band, [1, 1, pieces, pieces]), device)
-                }),
+            _ => ScoreBias::Dense(Box::new(DenseBias {
+                reach: within,
+                band: (within.filter(|_| pieces <= MOST_QUERIES))
+                    .map(|reach| band_of(0..pieces, 0..pieces, reach, device)),
                 padding: attention_bias(lengths, pieces, device),
-            },
+            })),
         };
         Self {
             rotation: table.tensors(device),
@@ -98,21 +104,9 @@ impl PaddedAttention {
             ScoreBias::Blocks { size, bias } => {
                 attend_in_blocks(query, key, value, *size, bias, dropout)
             }
-            ScoreBias::Dense { band, padding } => {
+            ScoreBias::Dense(bias) => {
                 let pieces = query.dims()[2];
-                let part = |first: usize| {
-                    let count = MOST_QUERIES.min(pieces - first);
-                    let query = query.clone().narrow(2, first, count);
-                    let mut scores = query.matmul(key.clone().transpose());
-                    if let Some(padding) = padding {
-                        scores = scores + padding.clone();
-                    }
-                    if let Some(band) = band {
-                        scores = scores + band.clone().narrow(2, first, count);
-                    }
-                    let weights = dropout.forward(softmax(scores, 3));
-                    weights.matmul(value.clone())
-                };
+                let part = |first| bias.attend(first, [&query, &key, &value], dropout);
                 let mut parts: Vec<Tensor<4>> =
                     (0..pieces).step_by(MOST_QUERIES).map(part).collect();
                 if parts.len() == 1 {
@@ -125,12 +119,40 @@ impl PaddedAttention {
     }
 }
 
+impl DenseBias {
+    /// Attention of the scaled queries from `first` on.
+    fn attend(
+        &self,
+        first: usize,
+        [query, key, value]: [&Tensor<4>; 3],
+        dropout: &Dropout,
+    ) -> Tensor<4> {
+        let pieces = query.dims()[2];
+        let queries = first..(first + MOST_QUERIES).min(pieces);
+        let near = self.reach.unwrap_or(pieces);
+        let keys = first.saturating_sub(near)..(queries.end + near).min(pieces);
+        let of_keys = |tensor: &Tensor<4>, dim| tensor.clone().narrow(dim, keys.start, keys.len());
+        let query = query.clone().narrow(2, first, queries.len());
+        let mut scores = query.matmul(of_keys(key, 2).transpose());
+        if let Some(padding) = &self.padding {
+            scores = scores + of_keys(padding, 3);
+        }
+        if let Some(reach) = self.reach {
+            let device = scores.device();
+            let band = self.band.clone();
+            let band = band.unwrap_or_else(|| band_of(queries, keys.clone(), reach, &device));
+            scores = scores + band;
+        }
+        let weights = dropout.forward(softmax(scores, 3));
+        weights.matmul(of_keys(value, 2))
+    }
+}
+
 impl ScoreBias {
     fn blocks(reach: usize, lengths: &[usize], pieces: usize, device: &Device) -> Self {
         let size = reach.max(LEAST_BLOCK);
         let (rows, blocks) = (lengths.len(), pieces.div_ceil(size));
-        let band = band([size, 3 * size], size, reach);
-        let band = Tensor::<5>::from_data(TensorData::new(band, [1, 1, 1, size, 3 * size]), device);
+        let band: Tensor<5> = band_of(size..2 * size, 0..3 * size, reach, device);
         // The keys of block i are those from (i - 1) · size on.
         let mut padding = Vec::with_capacity(rows * blocks * 3 * size);
         for length in lengths {
@@ -146,20 +168,28 @@ impl ScoreBias {
         let bias = band + Tensor::from_data(padding, device);
         Self::Blocks {
             size,
-            bias: bias.reshape([rows, 1, blocks * size, 3 * size]),
+            bias: Box::new(bias.reshape([rows, 1, blocks * size, 3 * size])),
         }
     }
 }
 
-/// 0 where a query reaches a key, [`MASKED`] elsewhere; the first key is `before` pieces before the first query.
-fn band([queries, keys]: [usize; 2], before: usize, reach: usize) -> Vec<f32> {
-    let value = |query: usize, key: usize| {
-        let within = (query + before).abs_diff(key) <= reach;
-        if within { 0.0 } else { MASKED }
+/// 0 where a query reaches a key, [`MASKED`] elsewhere.
+///
+/// # Shapes
+/// - output: `[1, ..., queries, keys]`
+fn band_of<const D: usize>(
+    queries: Range<usize>,
+    keys: Range<usize>,
+    reach: usize,
+    device: &Device,
+) -> Tensor<D> {
+    let positions = |range: Range<usize>| {
+        Tensor::<1, Int>::arange(range.start as i64..range.end as i64, device).float()
     };
-    (0..queries)
-        .flat_map(|query| (0..keys).map(move |key| value(query, key)))
-        .collect()
+    let queries: Tensor<2> = positions(queries).unsqueeze_dim(1);
+    let keys: Tensor<2> = positions(keys).unsqueeze_dim(0);
+    let beyond = (queries - keys).abs().greater_elem(reach as f32);
+    (beyond.float() * MASKED).unsqueeze()
 }
 
 /// Local attention of scaled queries in blocks of `size`.
@@ -307,7 +337,7 @@ mod tests {
             let lengths = [pieces];
             match PaddedAttention::new(attention, 8, &lengths, pieces, &Device::flex()).scores {
                 ScoreBias::Blocks { bias, .. } => bias.shape().num_elements(),
-                ScoreBias::Dense { .. } => panic!("dense"),
+                ScoreBias::Dense(_) => panic!("dense"),
             }
         };
         assert_eq!(size(4096), 8 * size(512));

@@ -25,43 +25,35 @@ use crate::nn::fused::matmul::{MatrixView, matmul_single_threaded};
 use crate::nn::fused::transformer::attention::{Projections, split};
 
 /// Number of queries in a task of the thread pool.
-const TASK: usize = 512;
+pub(super) const TASK: usize = 512;
 
 /// Number of scores of a block of queries that stay in the cache.
 const CACHED_SCORES: usize = 1 << 17;
 
 /// A sequence in the packed buffers.
 #[derive(Debug, Clone, Copy)]
-struct Sequence {
+pub(super) struct Sequence {
     /// Index of its first row.
-    first_row: usize,
+    pub(super) first_row: usize,
     /// Index of its first attention probability, had it `n²` for each head.
-    first_probability: usize,
+    pub(super) first_probability: usize,
     /// Its number of rows.
-    length: usize,
+    pub(super) length: usize,
 }
 
 /// Consecutive queries of a sequence, and the keys that any of them attends to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Block {
-    queries: Range<usize>,
-    keys: Range<usize>,
-}
-
-/// Gradients of one head for some queries of a sequence and the keys that they attend to: `[count, head width]` each.
-struct HeadGradients {
-    keys: Range<usize>,
-    query: Vec<f32>,
-    key: Vec<f32>,
-    value: Vec<f32>,
+pub(super) struct Block {
+    pub(super) queries: Range<usize>,
+    pub(super) keys: Range<usize>,
 }
 
 impl PreNormLayer {
-    fn head_width(&self) -> usize {
+    pub(super) fn head_width(&self) -> usize {
         self.width / self.heads
     }
 
-    fn sequences(&self) -> Vec<Sequence> {
+    pub(super) fn sequences(&self) -> Vec<Sequence> {
         let (mut first_row, mut first_probability) = (0, 0);
         let sequences = self.lengths.iter().map(|length| {
             let sequence = Sequence {
@@ -77,7 +69,11 @@ impl PreNormLayer {
     }
 
     /// Cuts queries of a sequence of `length` rows into blocks.
-    fn blocks(&self, queries: Range<usize>, length: usize) -> impl Iterator<Item = Block> + use<> {
+    pub(super) fn blocks(
+        &self,
+        queries: Range<usize>,
+        length: usize,
+    ) -> impl Iterator<Item = Block> + use<> {
         let reach = self.reach.unwrap_or(length).min(length);
         let size = match self.reach {
             Some(reach) => reach.clamp(16, 64),
@@ -94,7 +90,7 @@ impl PreNormLayer {
     }
 
     /// The keys of a block that a query attends to, counted from the block's first.
-    fn within_reach(&self, query: usize, keys: &Range<usize>) -> Range<usize> {
+    pub(super) fn within_reach(&self, query: usize, keys: &Range<usize>) -> Range<usize> {
         match self.reach {
             None => 0..keys.len(),
             Some(reach) => {
@@ -190,14 +186,14 @@ impl PreNormLayer {
     }
 
     /// The columns of a head in some rows of a sequence, in a buffer of all rows.
-    fn view(&self, sequence: &Sequence, head: usize, rows: &Range<usize>) -> MatrixView {
+    pub(super) fn view(&self, sequence: &Sequence, head: usize, rows: &Range<usize>) -> MatrixView {
         let depth = self.head_width();
         let first_row = sequence.first_row + rows.start;
         MatrixView::block(first_row, head * depth, [rows.len(), depth], self.width)
     }
 
     /// The scores `q·kᵀ / √d` of a block, `[queries, keys]`.
-    fn scores(
+    pub(super) fn scores(
         &self,
         scores: &mut Vec<f32>,
         sequence: &Sequence,
@@ -219,7 +215,7 @@ impl PreNormLayer {
     }
 
     /// Applies dropout to the probabilities of a block, or to their gradients.
-    fn drop_probabilities(
+    pub(super) fn drop_probabilities(
         &self,
         probabilities: &mut [f32],
         sequence: &Sequence,
@@ -236,152 +232,15 @@ impl PreNormLayer {
             dropout.apply(row, first + block.keys.start);
         }
     }
-
-    /// Gradients of queries, keys and values, before their rotation, from `grad_context`, `[rows, width]`.
-    pub(super) fn attention_backward(
-        &self,
-        projections: &Projections,
-        statistics: &[SoftmaxStatistics],
-        grad_context: &[f32],
-    ) -> Projections {
-        let zeros = || vec![0f32; grad_context.len()];
-        let mut gradients = Projections {
-            query: zeros(),
-            key: zeros(),
-            value: zeros(),
-        };
-        let sequences = self.sequences();
-        let sizes = || sequences.iter().map(|s| s.length * self.width);
-        let parts = split(&mut gradients.query, sizes())
-            .into_par_iter()
-            .zip(split(&mut gradients.key, sizes()))
-            .zip(split(&mut gradients.value, sizes()));
-        (sequences.par_iter().zip(parts)).for_each(|(sequence, ((query, key), value))| {
-            // A task holds gradients of all keys that it looks at: with global attention, those of the whole sequence.
-            let size = self.reach.map_or(sequence.length, |reach| reach.max(TASK));
-            let tasks: Vec<(Range<usize>, usize)> = (0..sequence.length)
-                .step_by(size.max(1))
-                .flat_map(|first| {
-                    let queries = first..first.saturating_add(size).min(sequence.length);
-                    (0..self.heads).map(move |head| (queries.clone(), head))
-                })
-                .collect();
-            let found: Vec<HeadGradients> = (tasks.par_iter())
-                .map(|(queries, head)| {
-                    let saved = (projections, statistics);
-                    self.head_backward(sequence, *head, queries.clone(), saved, grad_context)
-                })
-                .collect();
-            // In order, so that sums do not depend on the number of threads.
-            let (width, depth) = (self.width, self.head_width());
-            for ((queries, head), found) in tasks.iter().zip(&found) {
-                let (column, size) = (head * depth, [width, depth]);
-                let first_key = found.keys.start * width;
-                add_columns(
-                    &mut query[queries.start * width..],
-                    &found.query,
-                    column,
-                    size,
-                );
-                add_columns(&mut key[first_key..], &found.key, column, size);
-                add_columns(&mut value[first_key..], &found.value, column, size);
-            }
-            for rows in [query, key] {
-                let tasks = rows.par_chunks_mut(TASK * self.width).enumerate();
-                tasks.for_each(|(task, rows)| {
-                    self.rotation.rotate_back(rows, self.width, task * TASK);
-                });
-            }
-        });
-        gradients
-    }
-
-    /// The backward pass of some queries of a sequence and one head.
-    fn head_backward(
-        &self,
-        sequence: &Sequence,
-        head: usize,
-        queries: Range<usize>,
-        (projections, statistics): (&Projections, &[SoftmaxStatistics]),
-        grad_context: &[f32],
-    ) -> HeadGradients {
-        let depth = self.head_width();
-        let reach = self.reach.unwrap_or(sequence.length).min(sequence.length);
-        let keys = queries.start.saturating_sub(reach)..(queries.end + reach).min(sequence.length);
-        let mut gradients = HeadGradients {
-            query: vec![0f32; queries.len() * depth],
-            key: vec![0f32; keys.len() * depth],
-            value: vec![0f32; keys.len() * depth],
-            keys,
-        };
-        let scale = 1.0 / (depth as f32).sqrt();
-        let (mut probabilities, mut gradient, mut dropped) = (Vec::new(), Vec::new(), Vec::new());
-        for block in self.blocks(queries.clone(), sequence.length) {
-            let count = block.keys.len();
-            self.scores(&mut probabilities, sequence, head, &block, projections);
-            let rows = probabilities.chunks_exact_mut(count);
-            for (query, row) in block.queries.clone().zip(rows) {
-                let within = self.within_reach(query, &block.keys);
-                row[..within.start].fill(0.0);
-                row[within.end..].fill(0.0);
-                let index = (sequence.first_row + query) * self.heads + head;
-                math::softmax_again(&mut row[within], statistics[index]);
-            }
-            let square = MatrixView::new(block.queries.len(), count);
-            let query_view = self.view(sequence, head, &block.queries);
-            let key_view = self.view(sequence, head, &block.keys);
-            gradient.resize(probabilities.len(), 0.0);
-            matmul_single_threaded(
-                (&mut gradient, square),
-                0.0,
-                (grad_context, query_view),
-                (&projections.value, key_view.transposed()),
-                1.0,
-            );
-            let kept = if self.dropout.attention.is_some() {
-                dropped.clone_from(&probabilities);
-                self.drop_probabilities(&mut dropped, sequence, head, &block);
-                self.drop_probabilities(&mut gradient, sequence, head, &block);
-                &dropped
-            } else {
-                &probabilities
-            };
-            let own = |first: usize, rows: usize| MatrixView::block(first, 0, [rows, depth], depth);
-            let own_keys = own(block.keys.start - gradients.keys.start, count);
-            let own_queries = own(block.queries.start - queries.start, block.queries.len());
-            matmul_single_threaded(
-                (&mut gradients.value, own_keys),
-                1.0,
-                (kept, square.transposed()),
-                (grad_context, query_view),
-                1.0,
-            );
-            for (gradient, probabilities) in
-                (gradient.chunks_exact_mut(count)).zip(probabilities.chunks_exact(count))
-            {
-                math::softmax_backward(gradient, probabilities, scale);
-            }
-            matmul_single_threaded(
-                (&mut gradients.query, own_queries),
-                0.0,
-                (&gradient, square),
-                (&projections.key, key_view),
-                1.0,
-            );
-            matmul_single_threaded(
-                (&mut gradients.key, own_keys),
-                1.0,
-                (&gradient, square.transposed()),
-                (&projections.query, query_view),
-                1.0,
-            );
-        }
-        gradients
-    }
 }
 
 /// Adds `values`, `[rows, depth]`, to the columns from `column` on of the first rows of a buffer `[rows, width]`.
-fn add_columns(buffer: &mut [f32], values: &[f32], column: usize, [width, depth]: [usize; 2]) {
+pub(super) fn add_columns(
+    buffer: &mut [f32],
+    values: &[f32],
+    column: usize,
+    [width, depth]: [usize; 2],
+) {
     for (row, values) in (buffer.chunks_exact_mut(width)).zip(values.chunks_exact(depth)) {
         math::add(&mut row[column..column + depth], values);
     }
