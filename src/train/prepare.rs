@@ -65,8 +65,7 @@ impl<H: Head> PreparedRun<H> {
                 }
                 let mut config = load::config(&found.folder)?;
                 if let Some(dropout) = choice.dropout {
-                    config.dropout = dropout;
-                    config.attention_dropout = dropout;
+                    config.set_dropout(dropout);
                 }
                 let pieces = WordTokenizer::from_folder(&found.folder)?;
                 (pieces, config, Some(found))

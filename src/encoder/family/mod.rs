@@ -8,6 +8,7 @@ mod bert;
 mod deberta;
 mod distilbert;
 mod electra;
+mod modernbert;
 mod mpnet;
 mod roberta;
 
@@ -28,6 +29,7 @@ const MODEL_TYPES: &[&str] = &[
     "albert",
     "deberta-v2",
     "mpnet",
+    "modernbert",
 ];
 
 /// Largest number of rows of a table of relative positions.
@@ -67,8 +69,11 @@ pub enum ConfigError {
 
 /// Reads the sizes of a transformer from the `config.json` of a pretrained model.
 pub(super) fn parse_config(json: &Value) -> Result<TransformerConfig, ConfigError> {
+    let model_type = json["model_type"].as_str().unwrap_or("bert");
+    // Published configs of ModernBERT have any value there; its positions are rotary.
     if let Some(kind) = json["position_embedding_type"].as_str()
         && kind != "absolute"
+        && model_type != "modernbert"
     {
         return Err(ConfigError::Unsupported {
             key: "position_embedding_type",
@@ -76,7 +81,7 @@ pub(super) fn parse_config(json: &Value) -> Result<TransformerConfig, ConfigErro
             supported: "absolute",
         });
     }
-    let config = match json["model_type"].as_str().unwrap_or("bert") {
+    let config = match model_type {
         "bert" => read::<bert::BertConfig>(json)?.transformer()?,
         "roberta" | "xlm-roberta" | "camembert" => {
             read::<roberta::RobertaConfig>(json)?.transformer()?
@@ -93,6 +98,7 @@ pub(super) fn parse_config(json: &Value) -> Result<TransformerConfig, ConfigErro
             });
         }
         "mpnet" => read::<mpnet::MpnetConfig>(json)?.transformer()?,
+        "modernbert" => read::<modernbert::ModernbertConfig>(json)?.transformer()?,
         other => {
             return Err(ConfigError::ModelType {
                 model_type: other.into(),

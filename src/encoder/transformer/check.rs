@@ -47,6 +47,9 @@ pub enum SizeError {
         /// Number of attention heads.
         heads: usize,
     },
+    /// The width of an attention head is odd, but rotary positions rotate pairs of values.
+    #[error("the width of an attention head has to be even for rotary positions, and is {0}")]
+    OddHeads(usize),
     /// There are too few positions for a word between the special pieces.
     #[error("{0} positions (max_position_embeddings) leave no room for a word")]
     TooShort(usize),
@@ -108,6 +111,10 @@ impl TransformerConfig {
                 width: self.width,
                 heads: self.heads,
             });
+        }
+        let head_width = self.width / self.heads;
+        if matches!(self.layout, Layout::Modernbert(_)) && !head_width.is_multiple_of(2) {
+            return Err(SizeError::OddHeads(head_width));
         }
         if self.padding >= self.vocabulary {
             return Err(SizeError::OutOfRange {
