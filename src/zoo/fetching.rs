@@ -88,7 +88,15 @@ impl Fetching {
             &[&[manifest::FILE]],
             "this is not the repository of a nerzoo model",
         )];
-        let snapshot = hub.update(id, &only)?;
+        let snapshot = hub.update(id, &only).map_err(|problem| match problem {
+            Error::Hub { name, .. } if hub.offline => Error::Hub {
+                name,
+                problem: "it is not in the cache, and downloads are off (--offline or HF_HUB_OFFLINE); run the command \
+                          once without"
+                    .into(),
+            },
+            other => other,
+        })?;
         let commit = snapshot.origin.commit;
         let shown = PathBuf::from(format!("hf:{}@{commit}", id.name()));
         let text = read_text(&snapshot.folder.join(manifest::FILE), manifest::LONGEST)?;
