@@ -76,7 +76,7 @@ impl Fetching {
     }
 
     /// Downloads into the Hugging Face cache, and takes the files from there.
-    pub(super) fn from_hub(&self, hub: &Hub, source: &Source) -> Result<String> {
+    pub(super) fn fill_from_hub(&self, hub: &Hub, source: &Source) -> Result<String> {
         let Source::Hub(id) = source else {
             return Err(Error::Config(format!("{source} is not a repository")));
         };
@@ -116,7 +116,7 @@ impl Fetching {
     }
 
     /// Downloads the files that the manifest at an address lists.
-    pub(super) fn from_address(&self, hub: &Hub, address: &str) -> Result<Option<String>> {
+    pub(super) fn fill_from_address(&self, hub: &Hub, address: &str) -> Result<Option<String>> {
         let shown = PathBuf::from(Source::Address(address.into()).to_string());
         let text = hub.read_text(&file_address(address, manifest::FILE))?;
         if text.len() as u64 > manifest::LONGEST {
@@ -151,20 +151,20 @@ impl Fetching {
     }
 
     /// Downloads an archive and unpacks it.
-    pub(super) fn from_archive_at(&self, hub: &Hub, address: &str) -> Result<Option<String>> {
+    pub(super) fn fill_from_archive_at(&self, hub: &Hub, address: &str) -> Result<Option<String>> {
         let shown = PathBuf::from(Source::Address(address.into()).to_string());
         let size = hub.size_of(address)?;
         self.check_size("the archive", size, &shown)?;
         let target = self.folder.with_extension("archive");
         hub.download_unchecked(address, &target, size)?;
         hub.report_end(&shown.display().to_string());
-        let result = self.from_archive(&target);
+        let result = self.fill_from_archive(&target);
         // A damaged one is not used again.
         let _ = fs::remove_file(&target);
         result
     }
 
-    pub(super) fn from_archive(&self, archive: &Path) -> Result<Option<String>> {
+    pub(super) fn fill_from_archive(&self, archive: &Path) -> Result<Option<String>> {
         self.clear()?;
         let unpacked = archive::unpack(archive, &self.folder, self.largest).and_then(|()| {
             let manifest = Manifest::read(&self.folder)?;
@@ -178,7 +178,7 @@ impl Fetching {
     }
 
     /// Copies the files of a model folder of this machine.
-    pub(super) fn from_folder(&self, folder: &Path) -> Result<Option<String>> {
+    pub(super) fn fill_from_folder(&self, folder: &Path) -> Result<Option<String>> {
         let text = read_text(&folder.join(manifest::FILE), manifest::LONGEST)?;
         let manifest = Manifest::parse(&text, &folder.join(manifest::FILE))?;
         self.check_promise(&manifest, folder)?;

@@ -82,15 +82,15 @@ impl Zoo {
         fs::create_dir_all(&parent).map_err(|problem| Error::io(&parent, problem))?;
         let fetching = Fetching::begin(&parent, &text, options.largest)?;
         let commit = match source {
-            Source::Hub(_) => Some(fetching.from_hub(&self.hub, source)?),
+            Source::Hub(_) => Some(fetching.fill_from_hub(&self.hub, source)?),
             Source::Address(address) if source.is_archive() => {
-                fetching.from_archive_at(&self.hub, address)?
+                fetching.fill_from_archive_at(&self.hub, address)?
             }
-            Source::Address(address) => fetching.from_address(&self.hub, address)?,
+            Source::Address(address) => fetching.fill_from_address(&self.hub, address)?,
             Source::Path(path) if source.is_archive() && path.is_file() => {
-                fetching.from_archive(path)?
+                fetching.fill_from_archive(path)?
             }
-            Source::Path(path) => fetching.from_folder(path)?,
+            Source::Path(path) => fetching.fill_from_folder(path)?,
         };
         let verified = fetching.finish(
             &SourceRecord {
