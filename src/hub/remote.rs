@@ -102,7 +102,7 @@ impl Hub {
         size: u64,
         hash: Option<Hash>,
     ) -> Result<()> {
-        let page = address.split('?').next().unwrap_or_default();
+        let page = &shown(address);
         if self.offline {
             return Err(failed(page, OFF.into()));
         }
@@ -130,7 +130,7 @@ impl Hub {
 
     /// Reads a text of at most 32 MiB from an http(s) address, which need not be a hub's.
     pub fn read_text(&self, address: &str) -> Result<String> {
-        let page = address.split('?').next().unwrap_or_default();
+        let page = &shown(address);
         if self.offline {
             return Err(failed(page, OFF.into()));
         }
@@ -141,7 +141,7 @@ impl Hub {
 
     /// The length of the file at an http(s) address in bytes, as the server gives it.
     pub fn size_of(&self, address: &str) -> Result<u64> {
-        let page = address.split('?').next().unwrap_or_default();
+        let page = &shown(address);
         if self.offline {
             return Err(failed(page, OFF.into()));
         }
@@ -296,6 +296,18 @@ impl Hub {
     }
 }
 
+/// An address for messages: without user name, password, query and fragment.
+fn shown(address: &str) -> String {
+    let address = address.split(['?', '#']).next().unwrap_or_default();
+    let (scheme, rest) = address.split_once("://").unwrap_or(("https", address));
+    let (server, path) = match rest.find('/') {
+        Some(start) => rest.split_at(start),
+        None => (rest, ""),
+    };
+    let server = server.rsplit('@').next().unwrap_or_default();
+    format!("{scheme}://{server}{path}")
+}
+
 /// A fault if the disk has not so many bytes left for a file or folder, where the system tells.
 fn check_space(path: &Path, needed: u64) -> Result<(), Fault> {
     let existing = path.ancestors().find(|path| path.exists());
@@ -306,5 +318,21 @@ fn check_space(path: &Path, needed: u64) -> Result<(), Fault> {
             available: Some(available),
         }),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_in_messages_have_no_secrets() {
+        for (address, expected) in [
+            ("https://u:secret@h:8/a/b?sig=secret#x", "https://h:8/a/b"),
+            ("http://h", "http://h"),
+            ("https://h/a@b/c", "https://h/a@b/c"),
+        ] {
+            assert_eq!(shown(address), expected);
+        }
     }
 }

@@ -98,6 +98,18 @@ impl Index {
     }
 }
 
+/// Writes the index of the zoo whose `models` a folder is, with the default as before; nothing for other folders.
+pub fn update(models: &Path) -> Result<()> {
+    let zoo = match (models.file_name(), models.parent()) {
+        (Some(name), Some(zoo)) if name == MODELS => zoo,
+        _ => return Ok(()),
+    };
+    let before = Index::read(zoo)?;
+    Index::of_folders(zoo, before.default)?
+        .write(zoo)
+        .map(|_| ())
+}
+
 /// The model folders of a zoo, by name. Hidden folders, such as those of unfinished work, are left out.
 pub fn folders(zoo: &Path) -> Vec<(String, PathBuf)> {
     let entries = zoo.join(MODELS).read_dir().into_iter().flatten().flatten();

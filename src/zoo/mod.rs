@@ -6,6 +6,10 @@
 
 #[cfg(feature = "hub")]
 mod archive;
+#[cfg(feature = "train")]
+mod draft;
+#[cfg(feature = "hub")]
+mod fetching;
 #[cfg(feature = "hub")]
 mod hub_index;
 pub mod index;

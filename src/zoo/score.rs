@@ -44,8 +44,9 @@ impl Rescored {
                 100.0 * now
             )));
         }
+        let is_close = |f1: f64| (f1 - now).abs() <= tolerance;
         for (place, f1) in known {
-            if let Some(f1) = f1.filter(|f1| !((f1 - now).abs() <= tolerance)) {
+            if let Some(f1) = f1.filter(|f1| !is_close(*f1)) {
                 return Err(Error::Config(format!(
                     "F1 on {} is {:.2}, but {place} says {:.2}; the corpus or the program differs, or the score is wrong",
                     self.what,

@@ -70,10 +70,7 @@ impl Source {
     pub fn default_name(&self) -> Option<String> {
         let text = match self {
             Self::Hub(id) => id.name().to_string(),
-            Self::Address(address) => {
-                let path = path_of(address).trim_end_matches('/');
-                path.trim_end_matches("/manifest.json").to_string()
-            }
+            Self::Address(address) => folder_path(address).to_string(),
             Self::Path(path) => path.canonicalize().ok()?.display().to_string(),
         };
         let last = text.trim_end_matches('/').rsplit(['/', '\\']).next()?;
@@ -92,6 +89,13 @@ fn path_of(address: &str) -> &str {
     rest.find('/').map_or("", |start| &rest[start..])
 }
 
+/// The path of an address without a slash or `manifest.json` at its end, so that one folder has one address.
+fn folder_path(address: &str) -> &str {
+    let path = path_of(address).trim_end_matches('/');
+    let path = path.strip_suffix("/manifest.json").unwrap_or(path);
+    path.trim_end_matches('/')
+}
+
 impl fmt::Display for Source {
     /// The source without user name, password and query, which may be secret. A path is named by its last part only.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -105,7 +109,7 @@ impl fmt::Display for Source {
                     f,
                     "{}://{server}{}",
                     scheme.to_ascii_lowercase(),
-                    path_of(address)
+                    folder_path(address)
                 )
             }
             Self::Path(path) => {
@@ -151,16 +155,11 @@ mod tests {
             ),
             (
                 "https://h/x/model/",
-                "https://h/x/model/",
+                "https://h/x/model",
                 Some("model"),
                 false,
             ),
-            (
-                "https://h/m/manifest.json",
-                "https://h/m/manifest.json",
-                Some("m"),
-                false,
-            ),
+            ("https://h/m/manifest.json", "https://h/m", Some("m"), false),
             (
                 "HTTPS://u:secret@h:8/m.tar.gz?sig=secret",
                 "https://h:8/m.tar.gz",

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::source;
 use crate::error::{Error, Result};
 use crate::model::folder::REQUIRED;
 use crate::model::manifest::{self, Manifest};
@@ -49,7 +50,8 @@ pub fn verify(folder: &Path) -> Result<Verified> {
     let mut others: Vec<String> = (folder.read_dir().into_iter().flatten().flatten())
         .filter_map(|entry| entry.file_name().into_string().ok())
         .filter(|name| {
-            name != manifest::FILE && !manifest.files().any(|(listed, _)| listed == name)
+            ![manifest::FILE, source::FILE].contains(&name.as_str())
+                && !manifest.files().any(|(listed, _)| listed == name)
         })
         .collect();
     others.sort();

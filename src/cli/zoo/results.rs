@@ -12,8 +12,8 @@ use crate::zoo::results::{FOLDER, PAGE, ResultSet, page, sets};
 /// Arguments of `zoo results`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  nerzoo zoo results\n  nerzoo zoo results --add runs/span_ner-wnut17-minilm --file wnut17-minilm \
-                  --model SpanNER"
+    after_help = "Examples:\n  nerzoo zoo results\n  nerzoo zoo results --add runs/mine --file wnut17-minilm \
+                  --model Mine"
 )]
 pub struct Results {
     /// The zoo's folder, with RESULTS.md and results/*.json.

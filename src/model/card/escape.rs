@@ -73,7 +73,7 @@ pub fn code(value: &str) -> String {
 /// A text in which pairs of backticks enclose code, as Markdown on one line.
 pub fn with_code(value: &str) -> String {
     let parts: Vec<&str> = value.split('`').collect();
-    if parts.len() % 2 == 0 {
+    if parts.len().is_multiple_of(2) {
         return markdown(value);
     }
     let part = |(index, part): (usize, &&str)| {

@@ -97,8 +97,8 @@ pub fn hub_name(pretrained: &str) -> Option<String> {
 
 /// The last part of a path.
 pub fn last_part(path: &str) -> String {
-    let parts = path.split(['/', '\\']).filter(|part| !part.is_empty());
-    parts.last().unwrap_or(path).to_string()
+    let mut parts = path.rsplit(['/', '\\']).filter(|part| !part.is_empty());
+    parts.next().unwrap_or(path).to_string()
 }
 
 /// The model card as Markdown.
