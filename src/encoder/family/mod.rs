@@ -344,7 +344,7 @@ mod tests {
             ("pos_att_type", json!("c2p|p2p")),
             ("norm_rel_ebd", json!("batch_norm")),
             ("position_buckets", json!(1)),
-            ("position_buckets", json!(1022)),
+            ("max_relative_positions", json!(129)),
             ("position_buckets", json!(1_u64 << 62)),
             ("max_relative_positions", json!(1_u64 << 62)),
             ("conv_kernel_size", json!(4)),
