@@ -104,12 +104,12 @@ impl Recipe {
         if let Some(scratch) = &encoder.scratch {
             let size = |name, value, least| {
                 let mut limits = LIMITS.iter();
-                let most = limits.find(|(limited, _)| format!("encoder.scratch.{limited}") == name);
+                let limit = limits.find(|limit| format!("encoder.scratch.{}", limit.name) == name);
                 Range::between(
                     name,
                     value,
                     least,
-                    most.map_or(usize::MAX, |(_, most)| *most),
+                    limit.map_or(usize::MAX, |limit| limit.most),
                 )
             };
             ranges.extend([

@@ -27,14 +27,17 @@ pub struct Index {
 impl Index {
     /// Parses an index; `path` is named in errors.
     pub fn parse(text: &str, path: &Path) -> Result<Self> {
-        let index: Self = serde_json::from_str(text).map_err(|problem| {
-            Error::model_folder(
-                path,
-                format!(
-                    "not an index of models: {problem}; write it again with `nerzoo zoo index`"
-                ),
-            )
-        })?;
+        // A struct would also be read from a list.
+        let index: Self = serde_json::from_str(text)
+            .and_then(|table: serde_json::Map<_, _>| serde_json::from_value(table.into()))
+            .map_err(|problem| {
+                Error::model_folder(
+                    path,
+                    format!(
+                        "not an index of models: {problem}; write it again with `nerzoo zoo index`"
+                    ),
+                )
+            })?;
         let names = index
             .models
             .iter()

@@ -74,6 +74,7 @@ pub(super) fn parse_config(json: &Value) -> Result<TransformerConfig, ConfigErro
     if let Some(kind) = json["position_embedding_type"].as_str()
         && kind != "absolute"
         && model_type != "modernbert"
+        && MODEL_TYPES.contains(&model_type)
     {
         return Err(ConfigError::Unsupported {
             key: "position_embedding_type",

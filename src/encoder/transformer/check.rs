@@ -2,26 +2,50 @@
 
 use super::{Layout, TransformerConfig};
 
-/// Largest value of each size. Published encoders are far below all of them.
-pub const LIMITS: [(&str, usize); 8] = [
-    ("vocabulary", 10_000_000),
-    ("embedding_width", 65_536),
-    ("width", 65_536),
-    ("layers", 1_000),
-    ("heads", 1_000),
-    ("feed_forward", 1_000_000),
-    ("positions", 1_000_000),
-    ("token_types", 1_000),
+/// A size of a transformer and its largest value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    /// Name of the size in a model's `config.json` and in recipes.
+    pub name: &'static str,
+    /// Name of the size in the `config.json` of most published encoders.
+    pub published: &'static str,
+    /// Largest value.
+    pub most: usize,
+}
+
+const fn limit(name: &'static str, published: &'static str, most: usize) -> Limit {
+    Limit {
+        name,
+        published,
+        most,
+    }
+}
+
+/// Limits of all sizes. Published encoders are far below all of them.
+pub const LIMITS: [Limit; 8] = [
+    limit("vocabulary", "vocab_size", 10_000_000),
+    limit("embedding_width", "embedding_size", 65_536),
+    limit("width", "hidden_size", 65_536),
+    limit("layers", "num_hidden_layers", MOST_LAYERS),
+    limit("heads", "num_attention_heads", 1_000),
+    limit("feed_forward", "intermediate_size", 1_000_000),
+    limit("positions", "max_position_embeddings", 1_000_000),
+    limit("token_types", "type_vocab_size", 1_000),
 ];
+
+/// Largest number of layers.
+const MOST_LAYERS: usize = 1_000;
 
 /// Why a transformer cannot have the given sizes.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum SizeError {
     /// A size is 0 or beyond its limit.
-    #[error("{name} = {value} must be between {least} and {most}")]
+    #[error("{name} ({published}) = {value} must be between {least} and {most}")]
     OutOfRange {
         /// Name of the size.
         name: &'static str,
+        /// Its name in published files.
+        published: &'static str,
         /// Its value.
         value: usize,
         /// The smallest value.
@@ -68,10 +92,16 @@ impl TransformerConfig {
             (self.positions, 1),
             (self.token_types, 0),
         ];
-        for ((name, most), (value, least)) in LIMITS.into_iter().zip(sizes) {
+        for (limit, (value, least)) in LIMITS.into_iter().zip(sizes) {
+            let Limit {
+                name,
+                published,
+                most,
+            } = limit;
             if value < least || value > most {
                 return Err(SizeError::OutOfRange {
                     name,
+                    published,
                     value,
                     least,
                     most,
@@ -95,14 +125,14 @@ impl TransformerConfig {
             return Err(SizeError::NotWithin { name, value, range });
         }
         if let Layout::Albert(layout) = &self.layout {
-            let distinct = layout.distinct_layers();
-            let (name, most) = ("num_hidden_groups · inner_group_num", LIMITS[3].1);
-            if distinct == 0 || distinct > most {
+            let value = layout.distinct_layers();
+            if value == 0 || value > MOST_LAYERS {
                 return Err(SizeError::OutOfRange {
-                    name,
-                    value: distinct,
+                    name: "layers with weights of their own",
+                    published: "num_hidden_groups · inner_group_num",
+                    value,
                     least: 1,
-                    most,
+                    most: MOST_LAYERS,
                 });
             }
         }
@@ -119,6 +149,7 @@ impl TransformerConfig {
         if self.padding >= self.vocabulary {
             return Err(SizeError::OutOfRange {
                 name: "padding",
+                published: "pad_token_id",
                 value: self.padding,
                 least: 0,
                 most: self.vocabulary - 1,
@@ -147,16 +178,16 @@ mod tests {
             let problem = config.check().unwrap_err().to_string();
             assert!(problem.contains(name), "{problem}");
         };
-        refused(|config| config.heads = 0, "heads = 0");
-        refused(
-            |config| config.heads = usize::MAX,
-            "heads = 18446744073709551615",
-        );
+        refused(|config| config.heads = 0, "heads (num_attention_heads) = 0");
+        refused(|config| config.heads = usize::MAX, "= 18446744073709551615");
         refused(|config| config.heads = 7, "7 attention heads");
         refused(|config| config.layers = 10_000_000, "layers");
         refused(|config| config.width = 1 << 40, "width");
         refused(|config| config.vocabulary = 0, "vocabulary");
-        refused(|config| config.padding = 100, "padding = 100");
+        refused(
+            |config| config.padding = 100,
+            "padding (pad_token_id) = 100",
+        );
         refused(|config| config.positions = 2, "no room");
         refused(|config| config.dropout = 7.0, "dropout = 7");
         refused(

@@ -18,7 +18,7 @@ use burn::module::Module;
 use burn::nn::{Dropout, Embedding, LayerNorm, Linear};
 use burn::tensor::{Device, Int, Tensor};
 
-pub use check::{LIMITS, SizeError};
+pub use check::{LIMITS, Limit, SizeError};
 pub use config::{Activation, EncoderFamily, TransformerConfig};
 use convolution::Convolution;
 use layer::EncoderLayer;
