@@ -774,10 +774,13 @@ fn faults_of_servers_leave_nothing_half_installed() {
     assert!(offline.server.seen().is_empty());
 }
 
+/// A change of a manifest, and a part of the error it leads to.
+type Edit<'a> = (&'a dyn Fn(&mut Value), &'a str);
+
 #[test]
 fn hostile_manifests_of_servers_are_refused_before_anything_is_downloaded() {
     let hash = "0".repeat(64);
-    let edits: [(&dyn Fn(&mut Value), &str); 6] = [
+    let edits: [Edit; 6] = [
         (
             &|manifest| manifest["../x"] = json!(hash),
             "not one of this folder",

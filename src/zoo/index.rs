@@ -20,7 +20,6 @@ pub struct Index {
     #[serde(default)]
     pub default: Option<String>,
     /// The models, by name.
-    #[serde(default)]
     pub models: Vec<ModelSummary>,
 }
 
@@ -149,7 +148,12 @@ mod tests {
         std::fs::create_dir_all(zoo.join("models/a")).unwrap();
         let problem = Index::of_folders(zoo, None).unwrap_err().to_string();
         assert!(problem.contains("no manifest.json"), "{problem}");
-        for text in ["{\"default\": \"../a\"}", "{\"x\": 1}", "[]"] {
+        for text in [
+            "{\"default\": \"../a\", \"models\": []}",
+            "{\"models\": [], \"x\": 1}",
+            "{}",
+            "[]",
+        ] {
             assert!(
                 Index::parse(text, Path::new("index.json")).is_err(),
                 "{text}"
