@@ -131,21 +131,12 @@ fn no_fixture_is_missing() {
             "no_fixture_is_missing: NERZOO_TINY_ENCODERS names another folder",
         );
     }
-    let expected = [
-        "bert-half",
-        "bert-task",
-        "deberta-c2p",
-        "deberta-p2c",
-        "deberta-plain",
-        "deberta-v2-xlarge",
-        "deberta-v3",
-        "distilbert",
-        "electra",
-        "mpnet",
-        "mpnet-odd",
-        "roberta",
-    ];
-    assert_eq!(names, expected);
+    let script = fs::read_to_string(fixture("make.py")).unwrap();
+    let made = script.split("= empty(\"").skip(1);
+    let mut made: Vec<&str> = made.map(|rest| rest.split('"').next().unwrap()).collect();
+    made.sort_unstable();
+    assert!(made.len() >= 8);
+    assert_eq!(names, made);
 }
 
 #[test]

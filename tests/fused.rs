@@ -15,8 +15,8 @@ use common::losses;
 use nerzoo::encoder::batching::PieceBatch;
 use nerzoo::encoder::tokenizer::WordTokenizer;
 use nerzoo::encoder::transformer::{
-    Activation, DebertaConvolution, DebertaLayout, EncoderFamily, Layout, MpnetLayout,
-    TransformerConfig,
+    Activation, AlbertLayout, DebertaConvolution, DebertaLayout, EncoderFamily, Layout,
+    MpnetLayout, TransformerConfig,
 };
 use nerzoo::encoder::{EncodedSentence, EncoderConfig, LayerPooling, Pooling, ScratchConfig};
 use nerzoo::nn::bilstm::BiLstm;
@@ -73,6 +73,13 @@ fn assert_close(one: &[f32], other: &[f32], what: &str) {
 fn layouts() -> Vec<(String, Layout)> {
     let mut layouts = vec![
         ("bert".into(), Layout::Bert),
+        (
+            "albert".into(),
+            Layout::Albert(AlbertLayout {
+                groups: 2,
+                layers_per_group: 2,
+            }),
+        ),
         ("mpnet".into(), Layout::Mpnet(MpnetLayout { buckets: 32 })),
     ];
     let terms = [[true, true], [true, false], [false, true], [false, false]];
@@ -120,7 +127,7 @@ fn with_layout(config: TransformerConfig, layout: &Layout) -> TransformerConfig 
             layout,
             ..config
         },
-        _ => config,
+        _ => TransformerConfig { layout, ..config },
     }
 }
 
@@ -159,13 +166,23 @@ fn encoder(layers: LayerPooling, dropout: f64) -> (EncoderConfig, PieceBatch) {
 fn the_encoder_is_the_same_with_and_without_kernels() {
     let _guard = common::exclusive(); // the switch is global
     let device = Device::flex().autodiff();
-    let layouts = layouts();
-    let cases = (layouts.iter()).flat_map(|layout| [(layout, 24), (layout, 10)]);
-    for ((name, layout), embedding_width) in cases {
+    let mut cases: Vec<(String, Layout, Activation, usize)> = Vec::new();
+    for (index, (name, layout)) in layouts().into_iter().enumerate() {
+        cases.push((name.clone(), layout.clone(), Activation::Gelu, 24));
+        if index % 3 == 0 {
+            let name = format!("{name} with narrow embeddings");
+            cases.push((name, layout, Activation::Gelu, 10));
+        }
+    }
+    for activation in [Activation::GeluNew, Activation::Relu, Activation::Tanh] {
+        cases.push((format!("{activation:?}"), Layout::Bert, activation, 24));
+    }
+    for (name, layout, activation, embedding_width) in cases {
         for (prompts, layers) in [(0, LayerPooling::Last), (2, LayerPooling::MeanOfLastFour)] {
             device.seed(3);
             let (mut config, batch) = encoder(layers, 0.0);
-            config.transformer = with_layout(config.transformer, layout);
+            config.transformer = with_layout(config.transformer, &layout);
+            config.transformer.activation = activation;
             config.transformer.embedding_width = embedding_width;
             let model = config.init(&device);
             let model = model.map(&mut Disturb);

@@ -100,7 +100,7 @@ impl<H: Head> PreparedRun<H> {
         let prompts = H::prompts(&head, &corpus.labels);
         if prompts > 0 && transformer.embedding_width != transformer.width {
             return Err(Error::Config(format!(
-                "{} encodes vectors of its own with each sentence, which needs an encoder whose embeddings ({}) are as wide as its layers ({})",
+                "{} encodes vectors of its own with each sentence, which needs an encoder whose embeddings ({}) are as wide as its layers ({}); choose another encoder, or turn these vectors off in [head]",
                 H::name(),
                 transformer.embedding_width,
                 transformer.width

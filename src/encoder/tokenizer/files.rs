@@ -12,6 +12,7 @@ use tokenizers::{AddedToken, Model, Tokenizer};
 
 use super::special::Hints;
 use crate::error::{Error, Result};
+use crate::process;
 
 /// Files with vocabularies that this program does not read.
 pub const OTHER_VOCABULARIES: &[&str] = &[
@@ -56,7 +57,8 @@ pub(super) fn read_folder(folder: &Path) -> Result<(Tokenizer, Hints, PathBuf)> 
 /// Reads a `tokenizer.json`.
 pub(super) fn read_file(path: &Path) -> Result<Tokenizer> {
     let text = fs::read_to_string(path).map_err(|source| Error::io(path, source))?;
-    let mut tokenizer = parse(&text).map_err(|problem| {
+    let parsed = process::catch(|| parse(&text)).unwrap_or_else(|panic| Err(panic.to_string()));
+    let mut tokenizer = parsed.map_err(|problem| {
         Error::encoder(
             path,
             format!(

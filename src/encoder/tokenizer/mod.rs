@@ -117,7 +117,7 @@ impl WordTokenizer {
             tokenizer.with_post_processor(Some(recorded));
         }
         Ok(Self {
-            splitter: WordSplitter::new(&tokenizer),
+            splitter: WordSplitter::new(&tokenizer, origin)?,
             tokenizer,
             special,
             cache: Mutex::default(),

@@ -8,6 +8,7 @@ use tokenizers::{Encoding, PostProcessor, Token, Tokenizer};
 
 use super::running_text::unknown_id;
 use crate::error::{Error, Result};
+use crate::process;
 
 /// Ids of the special pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,13 +159,16 @@ impl TokenizerParts {
 fn around(tokenizer: &Tokenizer, origin: &Path) -> Result<(Option<u32>, Option<u32>)> {
     const TEXT: u32 = u32::MAX;
     let text = Encoding::from_tokens(vec![Token::new(TEXT, "a".into(), (0, 1))], 0);
-    let processed = match tokenizer.get_post_processor() {
+    let fail = |problem: String| Error::encoder(origin, format!("its post-processor {problem}"));
+    let processed = process::catch(|| match tokenizer.get_post_processor() {
         Some(processor) => processor.process(text, None, true),
         None => Ok(text),
+    });
+    let processed = match processed {
+        Ok(processed) => processed.map_err(|problem| fail(format!("fails: {problem}")))?,
+        Err(problem) => return Err(fail(format!("fails: {problem}"))),
     };
-    let processed = processed.map_err(|problem| Error::encoder(origin, problem.to_string()))?;
     let ids = processed.get_ids();
-    let fail = |problem: String| Error::encoder(origin, format!("its post-processor {problem}"));
     if let Some(id) = (ids.iter()).find(|id| **id != TEXT && tokenizer.id_to_token(**id).is_none())
     {
         return Err(fail(format!(
