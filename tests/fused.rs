@@ -73,13 +73,15 @@ fn assert_close(one: &[f32], other: &[f32], what: &str) {
 fn layouts() -> Vec<(String, Layout)> {
     let mut layouts = vec![
         ("bert".into(), Layout::Bert),
+        (
+            "albert".into(),
+            Layout::Albert(AlbertLayout {
+                groups: 2,
+                layers_per_group: 2,
+            }),
+        ),
         ("mpnet".into(), Layout::Mpnet(MpnetLayout { buckets: 32 })),
     ];
-    let albert = AlbertLayout {
-        groups: 2,
-        layers_per_group: 2,
-    };
-    layouts.push(("albert".into(), Layout::Albert(albert)));
     let terms = [[true, true], [true, false], [false, true], [false, false]];
     for [content_to_position, position_to_content] in terms {
         // All distances, a range that is clamped, buckets.
@@ -164,25 +166,24 @@ fn encoder(layers: LayerPooling, dropout: f64) -> (EncoderConfig, PieceBatch) {
 fn the_encoder_is_the_same_with_and_without_kernels() {
     let _guard = common::exclusive(); // the switch is global
     let device = Device::flex().autodiff();
-    let layouts = layouts();
-    let mut cases: Vec<(&str, &Layout, Activation, usize)> = Vec::new();
-    for (name, layout) in &layouts {
-        let activation = match layout {
-            Layout::Albert(_) => Activation::GeluNew,
-            _ => Activation::Gelu,
-        };
-        cases.extend([24, 10].map(|width| (name.as_str(), layout, activation, width)));
+    let mut cases: Vec<(String, Layout, Activation, usize)> = Vec::new();
+    for (index, (name, layout)) in layouts().into_iter().enumerate() {
+        cases.push((name.clone(), layout.clone(), Activation::Gelu, 24));
+        if index % 3 == 0 {
+            let name = format!("{name} with narrow embeddings");
+            cases.push((name, layout, Activation::Gelu, 10));
+        }
     }
-    for activation in [Activation::GeluNew, Activation::Relu] {
-        cases.push(("activation", &Layout::Bert, activation, 24));
+    for activation in [Activation::GeluNew, Activation::Relu, Activation::Tanh] {
+        cases.push((format!("{activation:?}"), Layout::Bert, activation, 24));
     }
     for (name, layout, activation, embedding_width) in cases {
         for (prompts, layers) in [(0, LayerPooling::Last), (2, LayerPooling::MeanOfLastFour)] {
             device.seed(3);
             let (mut config, batch) = encoder(layers, 0.0);
-            config.transformer = with_layout(config.transformer, layout);
-            config.transformer.embedding_width = embedding_width;
+            config.transformer = with_layout(config.transformer, &layout);
             config.transformer.activation = activation;
+            config.transformer.embedding_width = embedding_width;
             let model = config.init(&device);
             let model = model.map(&mut Disturb);
             let prompt = Param::from_tensor(Tensor::<2>::random(
