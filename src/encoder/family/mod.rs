@@ -69,20 +69,7 @@ pub enum ConfigError {
 
 /// Reads the sizes of a transformer from the `config.json` of a pretrained model.
 pub(super) fn parse_config(json: &Value) -> Result<TransformerConfig, ConfigError> {
-    let model_type = json["model_type"].as_str().unwrap_or("bert");
-    // Published configs of ModernBERT have any value there; its positions are rotary.
-    if let Some(kind) = json["position_embedding_type"].as_str()
-        && kind != "absolute"
-        && model_type != "modernbert"
-        && MODEL_TYPES.contains(&model_type)
-    {
-        return Err(ConfigError::Unsupported {
-            key: "position_embedding_type",
-            value: kind.into(),
-            supported: "absolute",
-        });
-    }
-    let config = match model_type {
+    let config = match json["model_type"].as_str().unwrap_or("bert") {
         "bert" => read::<bert::BertConfig>(json)?.transformer()?,
         "roberta" | "xlm-roberta" | "camembert" => {
             read::<roberta::RobertaConfig>(json)?.transformer()?
@@ -106,6 +93,17 @@ pub(super) fn parse_config(json: &Value) -> Result<TransformerConfig, ConfigErro
             });
         }
     };
+    // Published configs of ModernBERT have any value there; its positions are rotary.
+    if let Some(kind) = json["position_embedding_type"].as_str()
+        && kind != "absolute"
+        && !matches!(config.layout, Layout::Modernbert(_))
+    {
+        return Err(ConfigError::Unsupported {
+            key: "position_embedding_type",
+            value: kind.into(),
+            supported: "absolute",
+        });
+    }
     config.check()?;
     Ok(config)
 }

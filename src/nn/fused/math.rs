@@ -202,18 +202,9 @@ over_rows!(gelu_tanh, bias_gelu_tanh, bias_gelu_tanh_with_derivative);
 over_rows!(relu, bias_relu, bias_relu_with_derivative);
 over_rows!(tanh_derivative, bias_tanh, bias_tanh_with_derivative);
 
-/// What is needed to compute a softmax again from its scores.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct SoftmaxStatistics {
-    /// `max x`.
-    pub largest: f32,
-    /// `1 / Σ e^(x - max x)`.
-    pub inverse: f32,
-}
-
 /// Softmax of one row in place: `p = e^(x - max x) / Σ e^(x - max x)`.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+fma"))]
-pub fn softmax(row: &mut [f32]) -> SoftmaxStatistics {
+pub fn softmax(row: &mut [f32]) {
     let mut largest = [f32::NEG_INFINITY; 16];
     let mut chunks = row.chunks_exact(16);
     for chunk in &mut chunks {
@@ -229,16 +220,6 @@ pub fn softmax(row: &mut [f32]) -> SoftmaxStatistics {
     let inverse = 1.0 / sum(row);
     for value in row.iter_mut() {
         *value *= inverse;
-    }
-    SoftmaxStatistics { largest, inverse }
-}
-
-/// The softmax of one row, in place, whose statistics are known.
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+fma"))]
-pub fn softmax_again(row: &mut [f32], statistics: SoftmaxStatistics) {
-    let SoftmaxStatistics { largest, inverse } = statistics;
-    for value in row.iter_mut() {
-        *value = exp(*value - largest) * inverse;
     }
 }
 
@@ -406,10 +387,7 @@ mod tests {
         for length in [1, 3, 16, 37] {
             let scores: Vec<f32> = (0..length).map(|i| (i as f32 * 1.7).sin() * 3.0).collect();
             let mut found = scores.clone();
-            let statistics = softmax(&mut found);
-            let mut again = scores.clone();
-            softmax_again(&mut again, statistics);
-            assert_eq!(again, found);
+            softmax(&mut found);
             let total: f64 = scores.iter().map(|x| f64::from(*x).exp()).sum();
             for (found, score) in found.iter().zip(&scores) {
                 assert!((f64::from(*found) - f64::from(*score).exp() / total).abs() < 1e-6);

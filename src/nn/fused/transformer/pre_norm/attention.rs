@@ -11,24 +11,29 @@
 //!            dq = ds·k,   dk = dsᵀ·q,   both rotated back
 //! ```
 //!
-//! Probabilities are not kept. The forward pass saves two numbers for each row and head, with which the backward pass
-//! computes them again, a block of queries at a time; this takes about as long as to read them from memory. Only the keys
-//! within reach of a block are looked at, so time is in proportion to `n · reach`, and memory to `n`.
+//! Probabilities are not kept. Scores are computed for a block of queries and a part of their keys at a time, which stays in
+//! the cache. The forward pass saves two numbers for each row and head, with which the backward pass computes probabilities
+//! again; this takes about as long as to read them from memory. `Σ p dp` is `dc·c`. Only the keys within reach of a block are
+//! looked at, so time is in proportion to `n · reach`, and memory to `n`.
 
 use std::ops::Range;
 
 use rayon::prelude::*;
 
 use super::PreNormLayer;
-use crate::nn::fused::math::{self, SoftmaxStatistics};
+use super::softmax::{RunningSoftmax, SoftmaxStatistics};
+use crate::nn::fused::math;
 use crate::nn::fused::matmul::{MatrixView, matmul_single_threaded};
 use crate::nn::fused::transformer::attention::{Projections, split};
 
 /// Number of queries in a task of the thread pool.
 pub(super) const TASK: usize = 512;
 
-/// Number of scores of a block of queries that stay in the cache.
-const CACHED_SCORES: usize = 1 << 17;
+/// Number of queries in a block of global attention. Matrix products copy the keys for each block.
+const QUERIES: usize = 256;
+
+/// Number of keys in a part: the scores of a block and a part stay in the cache.
+const KEYS: usize = 512;
 
 /// A sequence in the packed buffers.
 #[derive(Debug, Clone, Copy)]
@@ -41,11 +46,21 @@ pub(super) struct Sequence {
     pub(super) length: usize,
 }
 
-/// Consecutive queries of a sequence, and the keys that any of them attends to.
+/// Consecutive queries of a sequence, and keys that any of them attends to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Block {
     pub(super) queries: Range<usize>,
     pub(super) keys: Range<usize>,
+}
+
+impl Block {
+    /// The same queries with parts of the keys.
+    pub(super) fn parts(self) -> impl Iterator<Item = Block> {
+        self.keys.clone().step_by(KEYS).map(move |first| Block {
+            queries: self.queries.clone(),
+            keys: first..(first + KEYS).min(self.keys.end),
+        })
+    }
 }
 
 impl PreNormLayer {
@@ -75,10 +90,7 @@ impl PreNormLayer {
         length: usize,
     ) -> impl Iterator<Item = Block> + use<> {
         let reach = self.reach.unwrap_or(length).min(length);
-        let size = match self.reach {
-            Some(reach) => reach.clamp(16, 64),
-            None => (CACHED_SCORES / length.max(1)).clamp(32, 256),
-        };
+        let size = self.reach.map_or(QUERIES, |reach| reach.clamp(16, 64));
         let starts = queries.clone().step_by(size);
         starts.map(move |first| {
             let end = (first + size).min(queries.end);
@@ -89,16 +101,15 @@ impl PreNormLayer {
         })
     }
 
-    /// The keys of a block that a query attends to, counted from the block's first.
+    /// Those of some keys that a query attends to, counted from the first.
     pub(super) fn within_reach(&self, query: usize, keys: &Range<usize>) -> Range<usize> {
-        match self.reach {
-            None => 0..keys.len(),
-            Some(reach) => {
-                let first = query.saturating_sub(reach).max(keys.start);
-                let end = query.saturating_add(reach).saturating_add(1).min(keys.end);
-                first - keys.start..end - keys.start
-            }
-        }
+        let Some(reach) = self.reach else {
+            return 0..keys.len();
+        };
+        let first = query.saturating_sub(reach).clamp(keys.start, keys.end);
+        let end = query.saturating_add(reach).saturating_add(1);
+        let end = end.clamp(keys.start, keys.end);
+        first - keys.start..end - keys.start
     }
 
     /// Rotates queries or keys, `[rows, width]`, by their positions.
@@ -158,29 +169,41 @@ impl PreNormLayer {
     ) -> (Vec<f32>, Vec<SoftmaxStatistics>) {
         let depth = self.head_width();
         let mut context = vec![0f32; queries.len() * depth];
-        let mut statistics = Vec::with_capacity(queries.len());
+        let mut running = vec![RunningSoftmax::new(); queries.len()];
         let mut scores = Vec::new();
-        for block in self.blocks(queries.clone(), sequence.length) {
-            self.scores(&mut scores, sequence, head, &block, projections);
-            let count = block.keys.len();
-            for (query, row) in block.queries.clone().zip(scores.chunks_exact_mut(count)) {
-                let within = self.within_reach(query, &block.keys);
+        for part in self
+            .blocks(queries.clone(), sequence.length)
+            .flat_map(Block::parts)
+        {
+            self.scores(&mut scores, sequence, head, &part, projections);
+            let (first, count) = (part.queries.start - queries.start, part.queries.len());
+            let rows = scores.chunks_exact_mut(part.keys.len());
+            let contexts = context[first * depth..].chunks_exact_mut(depth);
+            let states = running[first..].iter_mut().zip(contexts);
+            for ((query, row), (running, context)) in part.queries.clone().zip(rows).zip(states) {
+                let within = self.within_reach(query, &part.keys);
                 row[..within.start].fill(0.0);
                 row[within.end..].fill(0.0);
-                statistics.push(math::softmax(&mut row[within]));
+                let factor = running.add(&mut row[within]);
+                if factor != 1.0 {
+                    context.iter_mut().for_each(|value| *value *= factor);
+                }
             }
-            self.drop_probabilities(&mut scores, sequence, head, &block);
-            let first = block.queries.start - queries.start;
+            self.drop_probabilities(&mut scores, sequence, head, &part);
+            let output = MatrixView::block(first, 0, [count, depth], depth);
             matmul_single_threaded(
-                (
-                    &mut context,
-                    MatrixView::block(first, 0, [block.queries.len(), depth], depth),
-                ),
-                0.0,
-                (&scores, MatrixView::new(block.queries.len(), count)),
-                (&projections.value, self.view(sequence, head, &block.keys)),
+                (&mut context, output),
+                1.0,
+                (&scores, MatrixView::new(count, part.keys.len())),
+                (&projections.value, self.view(sequence, head, &part.keys)),
                 1.0,
             );
+        }
+        let statistics = running.into_iter().map(RunningSoftmax::statistics);
+        let statistics: Vec<SoftmaxStatistics> = statistics.collect();
+        for (context, statistics) in context.chunks_exact_mut(depth).zip(&statistics) {
+            let values = context.iter_mut();
+            values.for_each(|value| *value *= statistics.inverse);
         }
         (context, statistics)
     }
@@ -269,13 +292,15 @@ mod tests {
     /// Number of scores that are computed for a sequence, and of those at a time.
     fn scores(reach: Option<usize>, length: usize) -> (usize, usize) {
         let blocks = layer(reach, length).blocks(0..length, length);
-        let sizes: Vec<usize> = blocks.map(|b| b.queries.len() * b.keys.len()).collect();
+        let parts = blocks.flat_map(Block::parts);
+        let sizes: Vec<usize> = parts.map(|b| b.queries.len() * b.keys.len()).collect();
         (sizes.iter().sum(), sizes.into_iter().max().unwrap_or(0))
     }
 
     #[test]
     fn blocks_cover_every_pair_within_reach() {
         for (reach, length) in [
+            (Some(600), 1500),
             (Some(3), 50),
             (Some(0), 17),
             (Some(40), 100),
@@ -284,19 +309,19 @@ mod tests {
             (None, 1),
         ] {
             let layer = layer(reach, length);
-            let mut next = 0;
-            for block in layer.blocks(0..length, length) {
-                assert_eq!(block.queries.start, next);
-                for query in block.queries.clone() {
-                    let within = layer.within_reach(query, &block.keys);
-                    let keys = block.keys.start + within.start..block.keys.start + within.end;
-                    let first = query.saturating_sub(reach.unwrap_or(length));
-                    let end = query.saturating_add(reach.unwrap_or(length));
-                    assert_eq!(keys, first..end.saturating_add(1).min(length));
+            let mut seen = vec![Vec::new(); length];
+            for part in layer.blocks(0..length, length).flat_map(Block::parts) {
+                for query in part.queries.clone() {
+                    let within = layer.within_reach(query, &part.keys);
+                    seen[query].extend(part.keys.clone().skip(within.start).take(within.len()));
                 }
-                next = block.queries.end;
             }
-            assert_eq!(next, length);
+            for (query, seen) in seen.iter().enumerate() {
+                let near = reach.unwrap_or(length);
+                let keys = query.saturating_sub(near)..query.saturating_add(near).saturating_add(1);
+                let expected: Vec<usize> = (0..length).filter(|key| keys.contains(key)).collect();
+                assert_eq!(*seen, expected, "{reach:?} {length} {query}");
+            }
         }
     }
 
@@ -312,6 +337,6 @@ mod tests {
         // Global attention needs all of them, but few at a time.
         let (all, largest) = scores(None, 8192);
         assert_eq!(all, 8192 * 8192);
-        assert!(largest <= 32 * 8192);
+        assert_eq!(largest, QUERIES * KEYS);
     }
 }

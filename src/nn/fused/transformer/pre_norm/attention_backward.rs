@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::PreNormLayer;
-use super::attention::{Sequence, TASK, add_columns};
-use crate::nn::fused::math::{self, SoftmaxStatistics};
+use super::attention::{Block, Sequence, TASK, add_columns};
+use super::{PreNormLayer, SavedLayer, softmax};
+use crate::nn::fused::math;
 use crate::nn::fused::matmul::{MatrixView, matmul_single_threaded};
 use crate::nn::fused::transformer::attention::{Projections, split};
 
@@ -22,8 +22,7 @@ impl PreNormLayer {
     /// Gradients of queries, keys and values, before their rotation, from `grad_context`, `[rows, width]`.
     pub(super) fn attention_backward(
         &self,
-        projections: &Projections,
-        statistics: &[SoftmaxStatistics],
+        saved: &SavedLayer,
         grad_context: &[f32],
     ) -> Projections {
         let zeros = || vec![0f32; grad_context.len()];
@@ -50,7 +49,6 @@ impl PreNormLayer {
                 .collect();
             let found: Vec<HeadGradients> = (tasks.par_iter())
                 .map(|(queries, head)| {
-                    let saved = (projections, statistics);
                     self.head_backward(sequence, *head, queries.clone(), saved, grad_context)
                 })
                 .collect();
@@ -84,7 +82,7 @@ impl PreNormLayer {
         sequence: &Sequence,
         head: usize,
         queries: Range<usize>,
-        (projections, statistics): (&Projections, &[SoftmaxStatistics]),
+        saved: &SavedLayer,
         grad_context: &[f32],
     ) -> HeadGradients {
         let depth = self.head_width();
@@ -98,7 +96,9 @@ impl PreNormLayer {
         };
         let scale = 1.0 / (depth as f32).sqrt();
         let (mut probabilities, mut gradient, mut dropped) = (Vec::new(), Vec::new(), Vec::new());
-        for block in self.blocks(queries.clone(), sequence.length) {
+        let projections = &saved.projections;
+        let blocks = self.blocks(queries.clone(), sequence.length);
+        for block in blocks.flat_map(Block::parts) {
             let count = block.keys.len();
             self.scores(&mut probabilities, sequence, head, &block, projections);
             let rows = probabilities.chunks_exact_mut(count);
@@ -107,7 +107,7 @@ impl PreNormLayer {
                 row[..within.start].fill(0.0);
                 row[within.end..].fill(0.0);
                 let index = (sequence.first_row + query) * self.heads + head;
-                math::softmax_again(&mut row[within], statistics[index]);
+                softmax::probabilities(&mut row[within], saved.statistics[index]);
             }
             let square = MatrixView::new(block.queries.len(), count);
             let query_view = self.view(sequence, head, &block.queries);
@@ -138,14 +138,17 @@ impl PreNormLayer {
                 (grad_context, query_view),
                 1.0,
             );
-            for (gradient, probabilities) in
-                (gradient.chunks_exact_mut(count)).zip(probabilities.chunks_exact(count))
-            {
-                math::softmax_backward(gradient, probabilities, scale);
+            let rows = probabilities.chunks_exact(count);
+            let rows = gradient.chunks_exact_mut(count).zip(rows);
+            for (query, (gradient, probabilities)) in block.queries.clone().zip(rows) {
+                let first = (sequence.first_row + query) * self.width + head * depth;
+                let columns = first..first + depth;
+                let mean = math::dot(&grad_context[columns.clone()], &saved.context[columns]);
+                softmax::backward(gradient, probabilities, mean, scale);
             }
             matmul_single_threaded(
                 (&mut gradients.query, own_queries),
-                0.0,
+                1.0,
                 (&gradient, square),
                 (&projections.key, key_view),
                 1.0,

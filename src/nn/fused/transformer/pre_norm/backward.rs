@@ -134,8 +134,7 @@ impl PreNormLayer {
         let weight = params.output.weight;
         input_gradient(&mut grad_context, 0.0, &grad_attended, weight, width);
         drop(grad_attended);
-        let projected =
-            self.attention_backward(&saved.projections, &saved.statistics, &grad_context);
+        let projected = self.attention_backward(saved, &grad_context);
         // dx̄ in a buffer of its own if it goes through a norm, else added to dy.
         let norm = params.attention_norm.zip(saved.attention_norm.as_ref());
         let normalised = match norm {

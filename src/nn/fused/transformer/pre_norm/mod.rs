@@ -5,6 +5,7 @@ mod attention_backward;
 mod backward;
 mod feed_forward;
 mod params;
+mod softmax;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,11 +16,12 @@ use rayon::prelude::*;
 use super::attention::Projections;
 use super::linear::linear_without_bias;
 use crate::nn::fused::layer_norm::{self, BLOCK, SavedNorm};
-use crate::nn::fused::math::{self, DropoutMask, SoftmaxStatistics};
+use crate::nn::fused::math::{self, DropoutMask};
 use crate::nn::fused::{Kernel, KernelInput, NormParams, apply};
 use crate::nn::rotary::RotaryTable;
 use params::{INPUTS, PreNormInputs, Present};
 pub use params::{OptionalLinear, OptionalNorm, PreNormParams};
+use softmax::SoftmaxStatistics;
 
 /// A transformer layer: self-attention with rotary positions and a gated feed-forward network, each after a norm and with a
 /// residual. It is the fused form of `encoder::transformer`'s pre-norm layer with GELU.
