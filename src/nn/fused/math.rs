@@ -56,6 +56,12 @@ pub fn tanh(x: f32) -> f32 {
     1.0 - 2.0 / (exp(2.0 * x) + 1.0)
 }
 
+/// `x Φ(x)` with `Φ(x) = (1 + erf(x / √2)) / 2`.
+#[inline(always)]
+pub fn gelu(x: f32) -> f32 {
+    x * (0.5 + 0.5 * erf(x * std::f32::consts::FRAC_1_SQRT_2))
+}
+
 /// A pseudo-random integer for an index under a seed, uniform over all 32-bit values.
 #[inline(always)]
 fn hash(seed: u32, index: u32) -> u32 {
@@ -128,13 +134,12 @@ pub fn add(values: &mut [f32], addends: &[f32]) {
     }
 }
 
-/// `gelu(rows + bias)` in place, with `gelu(x) = x Φ(x)` and `Φ(x) = (1 + erf(x / √2)) / 2`.
+/// `gelu(rows + bias)` in place.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+fma"))]
 pub fn bias_gelu(rows: &mut [f32], bias: &[f32]) {
     for values in rows.chunks_exact_mut(bias.len()) {
         for (value, bias) in values.iter_mut().zip(bias) {
-            let x = *value + bias;
-            *value = x * (0.5 + 0.5 * erf(x * std::f32::consts::FRAC_1_SQRT_2));
+            *value = gelu(*value + bias);
         }
     }
 }
