@@ -115,3 +115,51 @@ fn check_size(values: usize, width: usize) -> Result<(), QuantizeError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_close_to_those_in_f32() {
+        let (rows, width) = (40, 37);
+        let value = |i: usize| (i as f32 * 0.37).sin() * 10f32.powi((i / width) as i32 - 20);
+        let table: Vec<f32> = (0..rows * width).map(value).collect();
+        let embedding = Int8Embedding::quantize(&table, width).unwrap();
+        assert_eq!((embedding.rows(), embedding.width()), (rows, width));
+        let mut output = vec![0f32; width];
+        for (index, row) in table.chunks_exact(width).enumerate() {
+            embedding.row(index, &mut output);
+            for (found, exact) in output.iter().zip(row) {
+                assert!((found - exact).abs() <= 0.501 * embedding.scales()[index]);
+            }
+        }
+        let (values, scales) = (embedding.values().to_vec(), embedding.scales().to_vec());
+        let stored = Int8Embedding::from_stored(values, scales, width).unwrap();
+        assert_eq!(stored, embedding);
+        assert_eq!(stored.widen()[(rows - 1) * width..], output);
+    }
+
+    #[test]
+    fn a_row_of_zeros_or_almost_zeros_is_zero() {
+        let embedding = Int8Embedding::quantize(&[0.0, -0.0, 1e-45, 1e-40, 1.0, -1.0], 2).unwrap();
+        assert_eq!(embedding.widen()[..4], [0.0; 4]);
+        assert_eq!(embedding.values()[4..], [127, -127]);
+    }
+
+    #[test]
+    fn invalid_tables_are_refused() {
+        let quantize = Int8Embedding::quantize;
+        assert!(quantize(&[], 3).is_err());
+        assert!(quantize(&[1.0; 4], 0).is_err());
+        assert!(quantize(&[1.0; 4], 3).is_err());
+        let error = quantize(&[1.0, 2.0, 3.0, f32::NAN], 2).unwrap_err();
+        assert_eq!(error, QuantizeError::NotFinite { row: 1, column: 1 });
+        let from_stored = Int8Embedding::from_stored;
+        let error = from_stored(vec![1; 6], vec![1.0; 2], 2).unwrap_err();
+        assert_eq!(error.to_string(), "2 scales for 3 rows");
+        assert!(from_stored(vec![1; 4], vec![1.0, f32::NAN], 2).is_err());
+        assert!(from_stored(vec![1; 4], vec![1.0, -1.0], 2).is_err());
+        assert!(from_stored(vec![], vec![], 2).is_err());
+    }
+}

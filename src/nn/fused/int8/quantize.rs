@@ -141,7 +141,7 @@ pub(super) fn to_i8(scaled: f32) -> i8 {
 /// The buffers are kept when rows are quantised into the same object again.
 #[derive(Debug, Clone, Default)]
 pub struct QuantizedRows {
-    /// Four values of a row each; the last of a row are padded with 0.
+    /// Four values of a row each; the last of a row may be padded, with any values, as the padding of weights is 0.
     values: Vec<[u8; 4]>,
     scales: Vec<f32>,
     zero_points: Vec<i32>,
@@ -163,15 +163,8 @@ impl QuantizedRows {
     pub fn replace(&mut self, rows: &[f32], width: usize) {
         assert!(width > 0 && rows.len().is_multiple_of(width));
         let count = rows.len() / width;
-        let quads = width.div_ceil(4);
         self.width = width;
-        // Every value is overwritten but the padding, which has to be 0 whatever the buffer held.
-        self.values.resize(count * quads, [0; 4]);
-        if width % 4 != 0 {
-            for row in self.values.chunks_exact_mut(quads) {
-                row[quads - 1] = [0; 4];
-            }
-        }
+        self.values.resize(count * width.div_ceil(4), [0; 4]);
         self.scales.resize(count, 0.0);
         self.zero_points.resize(count, 0);
         let values = self.values.as_flattened_mut();
@@ -276,4 +269,169 @@ fn range(row: &[f32]) -> (f32, f32, bool) {
     let high = high.into_iter().fold(0f32, f32::max);
     let magnitude = magnitude.into_iter().fold(0, u32::max);
     (low, high, f32::from_bits(magnitude).is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What a quantised row stands for.
+    fn widen_rows(rows: &QuantizedRows) -> Vec<f64> {
+        let mut widened = Vec::new();
+        let quads = rows.width().div_ceil(4);
+        for (row, values) in rows.quads().chunks_exact(quads).enumerate() {
+            let (scale, zero_point) = rows.params(row);
+            let values = values.as_flattened().iter().take(rows.width());
+            let value = |value: &u8| f64::from(scale) * f64::from(i32::from(*value) - zero_point);
+            widened.extend(values.map(value));
+        }
+        widened
+    }
+
+    fn check_rows(values: &[f32], width: usize) {
+        let rows = QuantizedRows::new(values, width);
+        let widened = widen_rows(&rows);
+        for (row, values) in values.chunks_exact(width).enumerate() {
+            let (scale, zero_point) = rows.params(row);
+            assert!((0..=255).contains(&zero_point));
+            if values.iter().any(|value| !value.is_finite()) {
+                assert!(scale.is_nan());
+                continue;
+            }
+            assert!(scale.is_finite() && scale >= 0.0);
+            let tolerance = f64::from(scale) * 0.501 + 256.0 * f64::from(SMALLEST_SCALE);
+            for (value, widened) in values.iter().zip(&widened[row * width..]) {
+                let error = (f64::from(*value) - widened).abs();
+                assert!(error <= tolerance, "{value} became {widened}");
+                assert!(*value != 0.0 || *widened == 0.0);
+            }
+        }
+    }
+
+    #[test]
+    fn rows_are_rounded_to_the_nearest_value() {
+        let wave = |i: usize| (i as f32 * 0.7).sin() * (1.0 + (i % 13) as f32);
+        for width in (1..70).chain([127, 384]) {
+            let values: Vec<f32> = (0..3 * width).map(wave).collect();
+            check_rows(&values, width);
+            check_rows(
+                &values.iter().map(|value| value.abs()).collect::<Vec<_>>(),
+                width,
+            );
+            check_rows(
+                &values.iter().map(|value| -value.abs()).collect::<Vec<_>>(),
+                width,
+            );
+        }
+    }
+
+    #[test]
+    fn the_ends_of_the_range_become_0_and_255() {
+        let rows = QuantizedRows::new(&[-1.0, 0.0, 4.1, 3.0, 0.0, 0.0, -2.0, -2.0], 4);
+        assert_eq!(rows.quads(), [[0, 50, 255, 200], [255, 255, 0, 0]]);
+        assert_eq!((rows.params(0).1, rows.params(1).1), (50, 255));
+        assert_eq!(rows.params(1).0, 2.0 / 255.0);
+    }
+
+    #[test]
+    fn extreme_rows_do_not_overflow() {
+        for value in [
+            f32::MAX,
+            f32::MIN,
+            f32::MIN_POSITIVE,
+            1e-45,
+            -1e-45,
+            0.0,
+            -0.0,
+        ] {
+            check_rows(&[value, 0.0, 1.0], 1);
+            check_rows(&[value, -value, 0.5 * value, 0.0, value], 5);
+            check_rows(&[value; 64], 64);
+        }
+        for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -f32::NAN] {
+            check_rows(&[1.0, value, 2.0, 1.0, 2.0, 3.0], 3);
+            for index in [0, 15, 16, 31, 32, 36] {
+                let mut row = vec![1.0; 37];
+                row[index] = value;
+                check_rows(&row, 37);
+            }
+        }
+    }
+
+    #[test]
+    fn buffers_can_be_used_again() {
+        let mut rows = QuantizedRows::new(&[1.0; 30], 6);
+        for (values, width) in [
+            (vec![2.0, -1.0, 0.5], 1),
+            (vec![0.0; 0], 7),
+            (vec![-3.0; 10], 5),
+        ] {
+            rows.replace(&values, width);
+            let fresh = QuantizedRows::new(&values, width);
+            assert_eq!(rows.count(), values.len() / width);
+            assert_eq!(widen_rows(&rows), widen_rows(&fresh));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_row_can_be_quantised(row in prop::collection::vec(any::<u32>(), 1..80)) {
+            let row: Vec<f32> = row.into_iter().map(f32::from_bits).collect();
+            check_rows(&row, row.len());
+        }
+
+        #[test]
+        fn any_finite_matrix_can_be_quantised(
+            values in prop::collection::vec(-3e38f32..3e38, 1..60),
+            exponent in -80i32..1,
+        ) {
+            let values: Vec<f32> = values.iter().map(|value| value * 10f32.powi(exponent)).collect();
+            for outputs in (1..=values.len()).filter(|outputs| values.len() % outputs == 0) {
+                let weight = QuantizedWeight::quantize(&values, outputs).unwrap();
+                for (index, (value, widened)) in values.iter().zip(weight.widen()).enumerate() {
+                    let tolerance = 0.501 * weight.scales()[index % outputs] + 128.0 * SMALLEST_SCALE;
+                    prop_assert!((value - widened).abs() <= tolerance, "{} {}", value, widened);
+                }
+                let stored = (weight.values().to_vec(), weight.scales().to_vec());
+                prop_assert_eq!(QuantizedWeight::from_stored(stored.0, stored.1).unwrap(), weight);
+            }
+        }
+    }
+
+    #[test]
+    fn columns_have_their_own_scales() {
+        let weight = QuantizedWeight::quantize(&[1.27, 0.0, -100.0, -0.5, 0.0, 200.0], 3).unwrap();
+        assert_eq!(weight.values(), [127, 0, -64, -50, 0, 127]);
+        assert_eq!(weight.scales()[1], 0.0);
+        assert_eq!((weight.inputs(), weight.outputs()), (2, 3));
+    }
+
+    #[test]
+    fn invalid_matrices_are_refused() {
+        let quantize = QuantizedWeight::quantize;
+        let size = |values, columns| Err(QuantizeError::Size { values, columns });
+        assert_eq!(quantize(&[], 1), size(0, 1));
+        assert_eq!(quantize(&[1.0; 5], 0), size(5, 0));
+        assert_eq!(quantize(&[1.0; 5], 2), size(5, 2));
+        let too_many = Err(QuantizeError::TooManyInputs(MAX_INPUTS + 1));
+        assert_eq!(quantize(&vec![1.0; MAX_INPUTS + 1], 1), too_many);
+        let not_finite = Err(QuantizeError::NotFinite { row: 1, column: 0 });
+        assert_eq!(quantize(&[1.0, 2.0, f32::NAN, 1.0], 2), not_finite);
+        assert_eq!(quantize(&[1.0, 2.0, f32::INFINITY, 1.0], 2), not_finite);
+
+        let from_stored = |values: usize, scales: &[f32]| {
+            QuantizedWeight::from_stored(vec![1; values], scales.to_vec())
+        };
+        assert_eq!(from_stored(3, &[]), size(3, 0));
+        assert_eq!(from_stored(0, &[1.0]), size(0, 1));
+        assert_eq!(from_stored(3, &[1.0, 1.0]), size(3, 2));
+        for scale in [-1.0, f32::INFINITY, f32::NAN] {
+            let error = from_stored(4, &[1.0, scale]).unwrap_err();
+            assert!(
+                matches!(error, QuantizeError::Scale { index: 1, .. }),
+                "{error}"
+            );
+        }
+    }
 }
