@@ -36,6 +36,7 @@ pub use brat::BratWriter;
 pub use label_studio::LabelStudioNames;
 pub use summary::{Loss, Summary};
 pub use text::bracketed;
+pub use text_jsonl::{PredictedDocument, PredictedMention};
 pub use writer::Writer;
 
 use super::{Format, TagScheme};
