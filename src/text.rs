@@ -348,6 +348,20 @@ impl<'a> CharacterIndex<'a> {
     }
 }
 
+/// The text with a replacement character for every control character but tabs and line breaks: HTML does not allow them, not
+/// even escaped, and a terminal obeys them.
+pub fn printable(text: &str) -> String {
+    let is_allowed = |character: char| !character.is_control() || "\t\n".contains(character);
+    let replaced = |character| {
+        if is_allowed(character) {
+            character
+        } else {
+            '\u{fffd}'
+        }
+    };
+    text.chars().map(replaced).collect()
+}
+
 /// Reduces nested entities to a flat list: keeps the entities that no other entity contains.
 ///
 /// Of several types on the same span the alphabetically first is kept, and of two entities that overlap without

@@ -14,6 +14,7 @@ mod init;
 mod predict;
 mod predict_input;
 mod predict_output;
+mod serve;
 mod sweep;
 mod train;
 mod worker;
@@ -58,6 +59,8 @@ enum Command {
     Analyse(analyse::Analyse),
     /// Find the entities in texts.
     Predict(predict::Predict),
+    /// Serve models over HTTP, with a page to try them.
+    Serve(serve::Serve),
     /// List the heads, or the settings of one.
     Heads(heads::Heads),
     /// Show, check, convert, split and make corpora.
@@ -193,6 +196,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Evaluate(verb) => verb.run(),
         Command::Analyse(verb) => verb.run(),
         Command::Predict(verb) => verb.run(),
+        Command::Serve(verb) => verb.run(),
         Command::Heads(verb) => verb.run(),
         Command::Data(verb) => verb.run(),
         Command::Devices(verb) => verb.run(),
