@@ -226,6 +226,7 @@ fn router(app: Arc<App>, origins: &[String]) -> Router {
         .route("/", get(page::index).post(hugging_face::first_model))
         .route("/style.css", get(page::style))
         .route("/script.js", get(page::script))
+        .route("/icon.svg", get(page::icon))
         .route("/health", get(health))
         .route("/ready", get(ready))
         .route("/openapi.json", get(openapi_document))
@@ -279,6 +280,7 @@ fn route(request: &Request) -> &'static str {
         "/metrics",
         "/style.css",
         "/script.js",
+        "/icon.svg",
         "/health",
         "/ready",
         "/openapi.json",

@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 const INDEX: &str = include_str!("page/index.html");
 const STYLE: &str = include_str!("page/style.css");
 const SCRIPT: &str = include_str!("page/script.js");
+const ICON: &str = include_str!("page/icon.svg");
 
 /// Only files of this service may be loaded, and nothing may be written into the page as code.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
@@ -32,6 +33,10 @@ pub(super) async fn style() -> Response {
 
 pub(super) async fn script() -> Response {
     file(SCRIPT, "text/javascript; charset=utf-8")
+}
+
+pub(super) async fn icon() -> Response {
+    file(ICON, "image/svg+xml")
 }
 
 fn file(content: &str, kind: &'static str) -> Response {
