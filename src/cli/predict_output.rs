@@ -25,13 +25,13 @@ pub struct OutputArgs {
     #[arg(long, default_value = "jsonl", value_name = "FORMAT", value_parser = output_format)]
     format: Format,
     /// Write to this file, or for brat into this folder, instead of standard output.
-    #[arg(long, value_name = "PATH", group = "file")]
+    #[arg(long, value_name = "PATH", group = "destination")]
     out: Option<PathBuf>,
     /// Write a page to this file that shows every text with its mentions underlined, instead of any other output.
-    #[arg(long, value_name = "FILE", group = "file", conflicts_with = "format")]
+    #[arg(long, value_name = "FILE", group = "destination", conflicts_with = "format")]
     html: Option<PathBuf>,
     /// Overwrite existing files.
-    #[arg(long, requires = "file")]
+    #[arg(long, requires = "destination")]
     force: bool,
     /// Formats with tags: the tagging scheme to write: iob1, iob2, bioes or bmes.
     #[arg(long, default_value = "iob2", value_name = "SCHEME")]

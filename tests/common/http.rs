@@ -48,7 +48,7 @@ pub fn connect(address: SocketAddr) -> TcpStream {
 /// The bytes of a request.
 pub fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut bytes =
-        format!("{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n").into_bytes();
+        format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n").into_bytes();
     for (name, value) in headers {
         bytes.extend(format!("{name}: {value}\r\n").bytes());
     }
@@ -57,19 +57,56 @@ pub fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) 
     bytes
 }
 
-/// Reads an answer up to the end of the connection; `None` if there is none.
+/// Reads an answer, up to its length or to the end of the connection; `None` if there is none.
 pub fn read_answer(stream: &mut TcpStream) -> Option<Answer> {
     let mut bytes = Vec::new();
-    // A connection that is reset after the answer has been sent is as good as one that ends.
-    let _ = stream.read_to_end(&mut bytes);
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        // A connection that is reset after the answer has been sent is as good as one that ends.
+        let count = stream.read(&mut buffer).unwrap_or(0);
+        bytes.extend(&buffer[..count]);
+        if let Some(answer) = parsed(&bytes, count == 0) {
+            return Some(answer);
+        }
+        if count == 0 {
+            return None;
+        }
+    }
+}
+
+/// The answer in these bytes, if they are all of it.
+fn parsed(bytes: &[u8], has_ended: bool) -> Option<Answer> {
     let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
     let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
     let status = head.split(' ').nth(1)?.parse().ok()?;
-    let mut body = bytes[end + 4..].to_vec();
-    if head.to_lowercase().contains("transfer-encoding: chunked") {
-        body = unchunked(&body);
+    let mut answer = Answer {
+        status,
+        head,
+        body: bytes[end + 4..].to_vec(),
+    };
+    let length = answer
+        .header("content-length")
+        .map(|length| length.parse().unwrap());
+    if answer.header("transfer-encoding") == Some("chunked") {
+        if !has_ended && !answer.body.ends_with(b"0\r\n\r\n") {
+            return None;
+        }
+        answer.body = unchunked(&answer.body);
+    } else if let Some(length) = length {
+        let body = &mut answer.body;
+        if body.len() < length {
+            assert!(
+                !has_ended,
+                "the answer was cut off after {} bytes",
+                body.len()
+            );
+            return None;
+        }
+        body.truncate(length);
+    } else if !has_ended {
+        return None;
     }
-    Some(Answer { status, head, body })
+    Some(answer)
 }
 
 fn unchunked(mut bytes: &[u8]) -> Vec<u8> {
