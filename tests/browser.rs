@@ -240,7 +240,7 @@ fn the_keyboard_is_enough() {
         focused()
     );
     browser.keys("#drawing .entity[tabindex='0']", "\u{e012}\u{e012}");
-    assert!(focused().starts_with("ORG"), "{}", focused());
+    assert!(focused().starts_with("<b>PER"), "{}", focused());
     // Every control can be reached, and has a name.
     let unnamed = "return [...document.querySelectorAll('button, select, textarea, input')]
         .filter((one) => !one.textContent.trim() && !one.labels?.length && !one.ariaLabel).length";
