@@ -15,6 +15,7 @@ mod predict;
 mod predict_input;
 mod predict_output;
 mod progress;
+mod serve;
 mod sweep;
 mod train;
 mod worker;
@@ -62,6 +63,8 @@ enum Command {
     Predict(predict::Predict),
     /// List, show, check, publish, fetch and push models.
     Zoo(zoo::ZooArgs),
+    /// Serve models over HTTP, with a page to try them.
+    Serve(serve::Serve),
     /// List the heads, or the settings of one.
     Heads(heads::Heads),
     /// Show, check, convert, split and make corpora.
@@ -198,6 +201,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Analyse(verb) => verb.run(),
         Command::Predict(verb) => verb.run(),
         Command::Zoo(verb) => verb.run(),
+        Command::Serve(verb) => verb.run(),
         Command::Heads(verb) => verb.run(),
         Command::Data(verb) => verb.run(),
         Command::Devices(verb) => verb.run(),

@@ -11,9 +11,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::format::ReadArgs;
 use super::hub::HubArgs;
-use super::predict_input::{self, Input, Text};
+use super::predict_input::{self, Input};
 use super::predict_output::{Mark, OutputArgs};
 use super::{DeviceArgs, ModelArgs};
+use crate::data::input_text::InputText;
 use crate::data::{self, Format, ReadOptions, SentenceCutting};
 use crate::model::document::{DocumentSettings, TagQueue, Tagged, TextSentences};
 use crate::registry;
@@ -181,7 +182,7 @@ impl Predict {
         }
         let (sender, receiver) = sync_channel(records.len().max(1));
         for (index, record) in records.into_iter().enumerate() {
-            sender.send(Input::new(index + 1, Ok(Text::Sentences(record))))?;
+            sender.send(Input::new(index + 1, Ok(InputText::Sentences(record))))?;
         }
         Ok(receiver)
     }
@@ -212,12 +213,12 @@ where
 {
     let Input { line, text, .. } = input;
     match text {
-        Ok(Text::Plain(text)) => {
+        Ok(InputText::Plain(text)) => {
             for sentence in TextSentences::new(&text, settings) {
                 queue.push(sentence, done)?;
             }
         }
-        Ok(Text::Sentences(sentences)) => {
+        Ok(InputText::Sentences(sentences)) => {
             for sentence in sentences {
                 queue.push(sentence, done)?;
             }

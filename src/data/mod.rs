@@ -14,6 +14,7 @@ mod detect;
 mod doc_bin;
 mod format;
 mod gliner;
+pub mod input_text;
 mod json;
 mod label_studio;
 mod leakage;

@@ -153,30 +153,42 @@ impl ModelConfig {
             .map_err(|problem| Error::model_folder(path, format!("head_config: {problem}")))
     }
 
-    /// Replaces settings that may change after training; `known` are all settings of the head. The calibration belongs to
-    /// the scores of the model's own settings: only a threshold, which does not change scores, can be replaced with it.
+    /// Replaces settings that may change after training; `known` are all settings of the head.
     fn apply(&mut self, overrides: &[Assignment], known: &[Setting]) -> Result<()> {
-        for Assignment { key, value } in overrides {
-            let name = changeable(key, known, &self.head)?;
-            let value = serde_json::to_value(value)
-                .map_err(|problem| Error::Config(format!("{key}: {problem}")))?;
-            let pointer = format!("/{}", name.replace('.', "/"));
-            let is_threshold =
-                |setting: &Setting| setting.name == name && setting.score_scale.is_some();
-            if self.head_config.pointer(&pointer) != Some(&value) && !known.iter().any(is_threshold)
-            {
-                self.calibration = None;
-            }
-            match self.head_config.pointer_mut(&pointer) {
-                Some(setting) => *setting = value,
-                // Written by an older program, which did not know the setting.
-                None => insert(&mut self.head_config, name, value).ok_or_else(|| {
-                    Error::Config(format!("{key}: the model has no such table of settings"))
-                })?,
-            }
+        if replace_settings(&self.head, &mut self.head_config, overrides, known)? {
+            self.calibration = None;
         }
         Ok(())
     }
+}
+
+/// Replaces settings of a trained head that may change after training; `known` are all its settings. Returns true if scores
+/// change, so that a calibration no longer belongs to them: only a threshold leaves scores as they are.
+pub(super) fn replace_settings(
+    head: &str,
+    config: &mut Value,
+    overrides: &[Assignment],
+    known: &[Setting],
+) -> Result<bool> {
+    let mut changes_scores = false;
+    for Assignment { key, value } in overrides {
+        let name = changeable(key, known, head)?;
+        let value = serde_json::to_value(value)
+            .map_err(|problem| Error::Config(format!("{key}: {problem}")))?;
+        let pointer = format!("/{}", name.replace('.', "/"));
+        let is_threshold =
+            |setting: &Setting| setting.name == name && setting.score_scale.is_some();
+        changes_scores |=
+            config.pointer(&pointer) != Some(&value) && !known.iter().any(is_threshold);
+        match config.pointer_mut(&pointer) {
+            Some(setting) => *setting = value,
+            // Written by an older program, which did not know the setting.
+            None => insert(config, name, value).ok_or_else(|| {
+                Error::Config(format!("{key}: the model has no such table of settings"))
+            })?,
+        }
+    }
+    Ok(changes_scores)
 }
 
 /// The name under `[head]` of a setting that may change after training.

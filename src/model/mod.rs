@@ -2,6 +2,7 @@
 
 pub mod calibration;
 pub mod card;
+pub mod cut;
 pub mod document;
 pub mod folder;
 pub mod long_sentence;

@@ -6,11 +6,12 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{megabytes, printable};
+use super::megabytes;
 use crate::cli::hub::HubArgs;
 use crate::cli::print_json;
 use crate::hub::RepoId;
 use crate::table::Table;
+use crate::text::visible;
 use crate::zoo::summary::ModelSummary;
 use crate::zoo::{Listed, Place, Zoo};
 
@@ -103,7 +104,7 @@ fn print_table<'a>(
         "name", "head", "encoder", "corpus", "types", "nested", "F1", "size", "licence", "from",
     ])
     .left([1, 2, 3, 5, 8, 9]);
-    let or_dash = |text: &Option<String>| printable(text.as_deref().unwrap_or("–"));
+    let or_dash = |text: &Option<String>| visible(text.as_deref().unwrap_or("–")).into_owned();
     for (model, place) in models {
         let mark = if default == Some(model.name.as_str()) {
             " *"
@@ -118,19 +119,19 @@ fn print_table<'a>(
             _ => f1,
         };
         table.row([
-            printable(&model.name) + mark,
-            printable(&model.head),
+            visible(&model.name).into_owned() + mark,
+            visible(&model.head).into_owned(),
             model
                 .encoder
                 .as_ref()
-                .map_or("from scratch".into(), |name| printable(name)),
+                .map_or("from scratch".into(), |name| visible(name).into_owned()),
             or_dash(&model.corpus),
             model.types.len().to_string(),
             if model.nested { "yes" } else { "no" }.into(),
             f1,
-            format!("{} {}", megabytes(model.size), printable(&model.precision)),
+            format!("{} {}", megabytes(model.size), visible(&model.precision)),
             shortened(&or_dash(&model.licence)),
-            printable(&place),
+            visible(&place).into_owned(),
         ]);
     }
     println!("{table}");

@@ -57,39 +57,7 @@ impl ZooArgs {
     }
 }
 
-/// A text of unknown origin without characters that control a terminal; line breaks and tabs stay.
-fn printable(text: &str) -> String {
-    let is_unsafe = |character: &char| {
-        (character.is_control() && !matches!(character, '\n' | '\t'))
-            // Marks that change the direction of text.
-            || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    (text.chars())
-        .map(|character| {
-            if is_unsafe(&character) {
-                '\u{fffd}'
-            } else {
-                character
-            }
-        })
-        .collect()
-}
-
 /// A number of bytes for a table.
 fn megabytes(bytes: u64) -> String {
     format!("{:.1} MB", bytes as f64 / 1e6)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn control_characters_are_not_printed() {
-        assert_eq!(
-            printable("a\u{1b}[31mb\r\n\tc"),
-            "a\u{fffd}[31mb\u{fffd}\n\tc"
-        );
-        assert_eq!(printable("\u{202e}x é"), "\u{fffd}x é");
-    }
 }

@@ -7,12 +7,13 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{megabytes, printable};
+use super::megabytes;
 use crate::cli::hub::HubArgs;
 use crate::cli::print_json;
 use crate::files::read_text;
 use crate::model::card::PUBLICATION;
 use crate::model::folder::ModelConfig;
+use crate::text::visible;
 use crate::zoo::Zoo;
 use crate::zoo::summary::{self, ModelSummary};
 
@@ -44,7 +45,7 @@ impl Show {
         let folder = Zoo::with_hub(self.download.hub(None)).find(&self.model)?;
         let card = || read_text(&folder.join("README.md"), LONGEST_CARD);
         if self.card {
-            print!("{}", printable(&card()?));
+            print!("{}", visible(&card()?));
             return Ok(ExitCode::SUCCESS);
         }
         let name = folder
@@ -74,7 +75,7 @@ impl Show {
                 .and_then(|rest| rest.split_once("\n---\n"));
             println!(
                 "\n{}",
-                printable(body.map_or(card.as_str(), |(_, body)| body)).trim()
+                visible(body.map_or(card.as_str(), |(_, body)| body)).trim()
             );
         }
         Ok(ExitCode::SUCCESS)
@@ -144,8 +145,7 @@ fn text(folder: &Path, summary: &ModelSummary, config: &ModelConfig, metrics: &V
             .unwrap_or_else(|| "not known".into()),
     ));
     lines.push(("settings", config.head_config.to_string()));
-    let line = |(key, value): (&str, String)| {
-        format!("{key:<9} {}\n", printable(&value).replace('\n', " "))
-    };
+    let line =
+        |(key, value): (&str, String)| format!("{key:<9} {}\n", visible(&value).replace('\n', " "));
     lines.into_iter().map(line).collect()
 }

@@ -1,0 +1,332 @@
+//! Streams: lines of JSON in, lines of JSON out, in the same order, while the request is still being sent.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::body::Body;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use http_body_util::BodyExt;
+use hyper::body::{Bytes, Frame};
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+
+use super::App;
+use super::failure::Failure;
+use super::http::stopped;
+use super::tagging::{Choice, Submitted, TaggedText, characters};
+use crate::data::input_text::{InputText, parse_json};
+use crate::recipe::set::Assignment;
+
+/// Most texts, and about the most bytes, that are put into the queue together.
+const TEXTS: usize = 64;
+const BYTES: usize = 1 << 16;
+
+/// Parts of a stream that wait to be tagged, and answers that wait to be sent.
+const AHEAD: usize = 4;
+const ANSWERS: usize = 64;
+
+/// Why a stream ends before its body does.
+const STOPPING: &str = "the service is stopping; this line and those after it were not read";
+const TOO_SLOW: &str =
+    "no line arrived within the time limit (--timeout); this line and those after it were not read";
+const CUT: &str = "the body ended early, or is not valid HTTP";
+
+/// A part of the stream: for each of its lines a text or the reason why there is none, with the number of the line.
+#[derive(Default)]
+struct Part {
+    lines: Vec<(usize, Result<(), String>)>,
+    texts: Vec<InputText>,
+    bytes: usize,
+}
+
+/// A part that waits for its mentions.
+struct WaitingPart {
+    lines: Vec<(usize, Result<(), String>)>,
+    submitted: Result<Submitted, Failure>,
+}
+
+/// Tags the lines of a body.
+pub(super) fn tag(
+    app: Arc<App>,
+    query: Vec<(String, String)>,
+    body: Body,
+) -> Result<Response, Failure> {
+    let choice = choice(&app, query)?;
+    let (parts, waiting) = mpsc::channel(AHEAD);
+    let (answers, receiver) = mpsc::channel(ANSWERS);
+    tokio::spawn(read(app.clone(), choice, body, parts));
+    tokio::spawn(write(app, waiting, answers));
+    let body = Body::new(AnswerBody { receiver });
+    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
+}
+
+/// Model, threshold and settings from the parameters of the address.
+fn choice(app: &App, query: Vec<(String, String)>) -> Result<Choice, Failure> {
+    let (mut model, mut threshold, mut set) = (None, None, Map::new());
+    for (key, value) in query {
+        match key.as_str() {
+            "model" => model = Some(value),
+            "threshold" => {
+                let problem = format!("threshold: {value:?} is not a number");
+                threshold = Some(value.parse().map_err(|_| Failure::invalid(problem))?);
+            }
+            "set" => {
+                let assignment =
+                    Assignment::parse(&value).map_err(|error| Failure::setting(&error))?;
+                let value = serde_json::to_value(&assignment.value).unwrap_or(Value::Null);
+                set.insert(assignment.key, value);
+            }
+            _ => {
+                let message =
+                    format!("{key}: unknown parameter; known are model, threshold and set");
+                return Err(Failure::invalid(message));
+            }
+        }
+    }
+    app.choose(model.as_deref(), &set, threshold)
+}
+
+/// Cuts a body into lines.
+struct Lines {
+    /// Bytes of a line that has not ended.
+    rest: Vec<u8>,
+    /// The line is longer than the limit; its rest is skipped.
+    is_long: bool,
+    number: usize,
+    longest: usize,
+}
+
+impl Lines {
+    /// Adds bytes, and calls `each` with the number and the text of every line that has ended.
+    fn add(&mut self, mut bytes: &[u8], mut each: impl FnMut(usize, Result<String, String>)) {
+        while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
+            self.extend(&bytes[..end]);
+            self.end(&mut each);
+            bytes = &bytes[end + 1..];
+        }
+        self.extend(bytes);
+    }
+
+    fn extend(&mut self, bytes: &[u8]) {
+        if self.rest.len() + bytes.len() > self.longest {
+            self.is_long = true;
+            self.rest = Vec::new();
+        }
+        if !self.is_long {
+            self.rest.extend_from_slice(bytes);
+        }
+    }
+
+    fn end(&mut self, each: &mut impl FnMut(usize, Result<String, String>)) {
+        self.number += 1;
+        let bytes = std::mem::take(&mut self.rest);
+        let line = if std::mem::take(&mut self.is_long) {
+            let longest = self.longest;
+            Err(format!(
+                "the line is longer than the limit of {longest} bytes (--max-body)"
+            ))
+        } else {
+            String::from_utf8(bytes).map_err(|problem| {
+                let at = problem.utf8_error().valid_up_to();
+                format!("the line is not UTF-8 after byte {at}")
+            })
+        };
+        // Blank lines have a number, but no answer.
+        if !line.as_ref().is_ok_and(|line| line.trim().is_empty()) {
+            each(self.number, line);
+        }
+    }
+
+    /// The last line, if it does not end with a line break.
+    fn finish(&mut self, mut each: impl FnMut(usize, Result<String, String>)) {
+        if !self.rest.is_empty() || self.is_long {
+            self.end(&mut each);
+        }
+    }
+}
+
+impl Part {
+    fn add(&mut self, number: usize, line: Result<String, String>, most: usize) {
+        self.bytes += line.as_ref().map_or(0, String::len);
+        let text = line.and_then(|line| parse_json(line.trim_start_matches('\u{feff}')));
+        let text = text.and_then(|text| match characters(&text) {
+            count if count > most => Err(format!(
+                "the text has {count} characters, more than the limit of {most} (--max-characters)"
+            )),
+            _ => Ok(text),
+        });
+        let status = text.map(|text| self.texts.push(text));
+        self.lines.push((number, status));
+    }
+
+    fn is_full(&self) -> bool {
+        self.lines.len() >= TEXTS || self.bytes >= BYTES
+    }
+}
+
+/// Reads the body, and puts its texts into the queue, until it ends or nobody waits for the answer.
+async fn read(app: Arc<App>, choice: Choice, mut body: Body, parts: mpsc::Sender<WaitingPart>) {
+    let most = app.limits.characters;
+    let mut lines = Lines {
+        rest: Vec::new(),
+        is_long: false,
+        number: 0,
+        longest: app.limits.body,
+    };
+    let mut part = Part::default();
+    let mut stopping = app.stopping.subscribe();
+    loop {
+        let has_lines = !part.lines.is_empty();
+        let frame = tokio::select! {
+            biased;
+            () = stopped(&mut stopping) => Err(STOPPING),
+            frame = body.frame() => Ok(frame),
+            // What has arrived is tagged together; nothing waits for lines that have not.
+            () = std::future::ready(()), if has_lines => {
+                if !submit(&app, &choice, std::mem::take(&mut part), &parts).await {
+                    return;
+                }
+                continue;
+            }
+            () = tokio::time::sleep(app.limits.timeout) => Err(TOO_SLOW),
+        };
+        let mut full = Vec::new();
+        let each = |number, line| {
+            part.add(number, line, most);
+            if part.is_full() {
+                full.push(std::mem::take(&mut part));
+            }
+        };
+        let end = match frame {
+            Ok(Some(Ok(frame))) => {
+                if let Ok(bytes) = frame.into_data() {
+                    lines.add(&bytes, each);
+                }
+                None
+            }
+            Ok(None) => {
+                lines.finish(each);
+                Some(None)
+            }
+            Ok(Some(Err(_))) => Some(Some(CUT)),
+            Err(problem) => Some(Some(problem)),
+        };
+        if let Some(Some(problem)) = end {
+            (part.lines).push((lines.number + 1, Err(problem.to_string())));
+        }
+        if end.is_some() {
+            full.push(std::mem::take(&mut part));
+        }
+        for part in full {
+            if !submit(&app, &choice, part, &parts).await {
+                return;
+            }
+        }
+        if end.is_some() {
+            return;
+        }
+    }
+}
+
+/// Puts a part into the queue; false when nobody waits for the answer.
+async fn submit(app: &App, choice: &Choice, part: Part, parts: &mpsc::Sender<WaitingPart>) -> bool {
+    if part.lines.is_empty() {
+        return true;
+    }
+    let submitted = app.submit_when_free(choice, part.texts);
+    let submitted = tokio::select! {
+        submitted = app.within_timeout(submitted) => submitted,
+        () = parts.closed() => return false,
+    };
+    let waiting = WaitingPart {
+        lines: part.lines,
+        submitted,
+    };
+    parts.send(waiting).await.is_ok()
+}
+
+/// Writes the answers in order.
+async fn write(
+    app: Arc<App>,
+    mut parts: mpsc::Receiver<WaitingPart>,
+    answers: mpsc::Sender<Bytes>,
+) {
+    while let Some(part) = parts.recv().await {
+        let lines = part.lines.clone();
+        let result = match part.submitted {
+            Ok(submitted) => {
+                let answer = submitted.finish(move |texts| answer(&part.lines, &texts));
+                tokio::select! {
+                    result = app.within_timeout(answer) => result,
+                    () = answers.closed() => return,
+                }
+            }
+            Err(failure) => Err(failure),
+        };
+        let bytes = result.unwrap_or_else(|failure| failed(&lines, &failure));
+        if answers.send(bytes).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The lines of a part that was tagged.
+fn answer(lines: &[(usize, Result<(), String>)], texts: &[TaggedText]) -> Result<Bytes, Failure> {
+    let mut out = Vec::new();
+    let mut texts = texts.iter();
+    for (number, status) in lines {
+        let document = match status {
+            Ok(()) => texts.next().map(TaggedText::document).transpose()?,
+            Err(_) => None,
+        };
+        match (document, status) {
+            (Some(document), _) => {
+                serde_json::to_writer(&mut out, &document)
+                    .map_err(|problem| Failure::internal(&problem))?;
+            }
+            (None, Err(problem)) => error_line(&mut out, *number, problem),
+            (None, Ok(())) => error_line(&mut out, *number, "tagging failed"),
+        }
+        out.push(b'\n');
+    }
+    Ok(out.into())
+}
+
+/// The lines of a part that could not be tagged: each says why.
+fn failed(lines: &[(usize, Result<(), String>)], failure: &Failure) -> Bytes {
+    let mut out = Vec::new();
+    for (number, status) in lines {
+        let problem = status.as_ref().err().unwrap_or(&failure.message);
+        error_line(&mut out, *number, problem);
+        out.push(b'\n');
+    }
+    out.into()
+}
+
+fn error_line(out: &mut Vec<u8>, number: usize, problem: &str) {
+    out.extend_from_slice(
+        json!({"line": number, "error": problem})
+            .to_string()
+            .as_bytes(),
+    );
+}
+
+/// The body of an answer that is still being made.
+struct AnswerBody {
+    receiver: mpsc::Receiver<Bytes>,
+}
+
+impl hyper::body::Body for AnswerBody {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let next = self.receiver.poll_recv(context);
+        next.map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
+    }
+}
