@@ -102,6 +102,16 @@ pub fn end_on_closed_pipe() {
     }
 }
 
+/// Makes a closed pipe or connection an error of the write again, for a service whose clients come and go.
+#[allow(unsafe_code)]
+pub fn survive_closed_pipes() {
+    #[cfg(unix)]
+    // SAFETY: ignoring a signal is always possible.
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+    }
+}
+
 /// Lets an error of standard output, such as a full disk, end the program with a message instead of by a panic in `println!`.
 pub fn report_failed_output() {
     let usual = std::panic::take_hook();

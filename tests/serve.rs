@@ -583,7 +583,13 @@ fn malformed_and_invalid_requests_are_explained() {
         post(address, "/models/none", &json!({"inputs": "a"})).status,
         404
     );
-    assert_eq!(post(address, "/", &json!({"inputs": 3})).status, 422);
+    let answer = post(address, "/", &json!({"inputs": 3}));
+    assert_eq!(answer.status, 422);
+    assert!(
+        answer.error().contains("a text, or a list of texts"),
+        "{}",
+        answer.error()
+    );
     assert_eq!(get(address, "/v1/tag").status, 405);
     assert_eq!(get(address, "/none").status, 404);
     assert_eq!(get(address, "/../etc/passwd").status, 404);
@@ -1144,6 +1150,35 @@ fn stopping_under_load_loses_nothing_that_was_taken() {
     assert!(taken > 30, "{taken}");
     assert_eq!(lost, 0, "{taken} answered");
     assert!(std::net::TcpStream::connect(address).is_err());
+}
+
+#[test]
+fn clients_that_leave_without_reading_do_no_harm() {
+    let service = Program::start(&["-m", trained_model()]);
+    let address = service.address;
+    let texts = vec![TEXTS[0]; 1000];
+    let body = json!({"texts": texts}).to_string();
+    let lines: String = texts
+        .iter()
+        .map(|text| format!("{}\n", json!({"text": text})))
+        .collect();
+    for number in 0..20 {
+        let mut stream = connect(address);
+        let (kind, body) = if number % 2 == 0 {
+            (JSON, &body)
+        } else {
+            (NDJSON, &lines)
+        };
+        let bytes = request("POST", "/v1/tag", &[kind], body.as_bytes());
+        stream.write_all(&bytes).unwrap();
+        if number % 3 > 0 {
+            // Some of the answer is there.
+            let _ = stream.read(&mut [0; 100]);
+        }
+    }
+    let answer = post(address, "/v1/tag", &json!({"texts": [TEXTS[0]]}));
+    assert_eq!(answer.status, 200);
+    assert_eq!(service.terminate(), Some(0));
 }
 
 #[test]

@@ -131,6 +131,7 @@ impl Serve {
             server.address()
         );
         std::io::stdout().flush()?;
+        process::survive_closed_pipes();
         server.run()?;
         Ok(ExitCode::SUCCESS)
     }

@@ -55,14 +55,7 @@ impl App {
         if length.is_some_and(|length| length > limit) {
             return Err(too_long());
         }
-        let permits = length.unwrap_or(limit).div_ceil(PERMIT).max(1);
-        let permits = permits.min(self.limits.memory / PERMIT);
-        let share = (self.memory.clone())
-            .try_acquire_many_owned(u32::try_from(permits).unwrap_or(u32::MAX))
-            .map_err(|_| {
-                let message = "the service holds as many requests as its memory limit allows; try again later";
-                Failure::busy(message, 1)
-            })?;
+        let share = self.share_of_memory(length.unwrap_or(limit))?;
         let reading = Limited::new(body, limit).collect();
         let read = tokio::time::timeout(self.limits.timeout, reading).await;
         let read = read.map_err(|_| {
@@ -82,6 +75,23 @@ impl App {
         Ok(RequestBody {
             bytes: read.to_bytes(),
             _share: share,
+        })
+    }
+
+    /// A share of the memory for requests; refused when there is none left.
+    pub fn share_of_memory(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Failure> {
+        let permits = bytes
+            .div_ceil(PERMIT)
+            .min(self.limits.memory / PERMIT)
+            .max(1);
+        let permits = u32::try_from(permits).unwrap_or(u32::MAX);
+        let share = self.memory.clone().try_acquire_many_owned(permits);
+        share.map_err(|_| {
+            let limit = self.limits.memory;
+            let message = format!(
+                "the requests that are being answered take up the {limit} bytes for them; try again later"
+            );
+            Failure::busy(message, 1)
         })
     }
 

@@ -29,7 +29,7 @@ pub(super) struct Request {
 
 /// A text, or several.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "has to be a text, or a list of texts")]
 pub(super) enum Inputs {
     /// A text; the answer is a list of entities.
     One(String),

@@ -21,7 +21,7 @@ pub struct Limits {
     pub timeout: Duration,
     /// Connections at the same time; further ones wait.
     pub connections: usize,
-    /// Bytes of all bodies that are held at the same time.
+    /// Bytes of all bodies that are held at the same time; a stream counts for one of the longest.
     pub memory: usize,
 }
 
@@ -36,7 +36,7 @@ impl Default for Limits {
             wait: Duration::from_millis(5),
             timeout: Duration::from_secs(60),
             connections: 512,
-            memory: 256 << 20,
+            memory: 512 << 20,
         }
     }
 }

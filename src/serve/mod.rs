@@ -151,7 +151,7 @@ impl Server {
                     Arc::new(ServedModel::new(model, index == 0, &limits, allows_set))
                 })
                 .collect(),
-            memory: Arc::new(Semaphore::new(limits.memory >> 10)),
+            memory: Arc::new(Semaphore::new((limits.memory >> 10).max(1))),
             preparing: Arc::new(Semaphore::new(cores)),
             openapi: openapi::document(options.token.is_some()),
             token: options.token.as_deref().map(Token::new),

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
 use hyper::body::{Bytes, Frame};
 use serde_json::{Map, Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::App;
 use super::failure::Failure;
@@ -23,9 +23,15 @@ use crate::recipe::set::Assignment;
 const TEXTS: usize = 64;
 const BYTES: usize = 1 << 16;
 
-/// Parts of a stream that wait to be tagged, and answers that wait to be sent.
+/// Parts of a stream that wait to be tagged.
 const AHEAD: usize = 4;
-const ANSWERS: usize = 64;
+
+/// Answers of a stream that wait to be sent, and their bytes.
+const ANSWERS: usize = 256;
+const ANSWER_BYTES: usize = 4 << 20;
+
+/// Most permits that are taken at once.
+const LARGEST_PERMIT: usize = 1 << 30;
 
 /// Why a stream ends before its body does.
 const STOPPING: &str = "the service is stopping; this line and those after it were not read";
@@ -44,6 +50,8 @@ struct Part {
 /// A part that waits for its mentions.
 struct WaitingPart {
     lines: Vec<(usize, Result<(), String>)>,
+    /// Its share of the bytes of this stream that may wait.
+    _bytes: Option<OwnedSemaphorePermit>,
     submitted: Result<Submitted, Failure>,
 }
 
@@ -54,10 +62,15 @@ pub(super) fn tag(
     body: Body,
 ) -> Result<Response, Failure> {
     let choice = choice(&app, query)?;
+    // Memory for a line that has not ended, and for those that wait.
+    let share = app.share_of_memory(app.limits.body)?;
     let (parts, waiting) = mpsc::channel(AHEAD);
     let (answers, receiver) = mpsc::channel(ANSWERS);
     tokio::spawn(read(app.clone(), choice, body, parts));
-    tokio::spawn(write(app, waiting, answers));
+    tokio::spawn(async move {
+        write(app, waiting, answers).await;
+        drop(share);
+    });
     let body = Body::new(AnswerBody { receiver });
     Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
 }
@@ -177,6 +190,11 @@ async fn read(app: Arc<App>, choice: Choice, mut body: Body, parts: mpsc::Sender
     };
     let mut part = Part::default();
     let mut stopping = app.stopping.subscribe();
+    let parts = PartSender {
+        parts,
+        most: app.limits.body.min(LARGEST_PERMIT),
+        room: Arc::new(Semaphore::new(app.limits.body.min(LARGEST_PERMIT))),
+    };
     loop {
         let has_lines = !part.lines.is_empty();
         let frame = tokio::select! {
@@ -230,29 +248,43 @@ async fn read(app: Arc<App>, choice: Choice, mut body: Body, parts: mpsc::Sender
     }
 }
 
+/// The way from reading to writing. It has room for so many bytes.
+struct PartSender {
+    parts: mpsc::Sender<WaitingPart>,
+    room: Arc<Semaphore>,
+    most: usize,
+}
+
 /// Puts a part into the queue; false when nobody waits for the answer.
-async fn submit(app: &App, choice: &Choice, part: Part, parts: &mpsc::Sender<WaitingPart>) -> bool {
+async fn submit(app: &App, choice: &Choice, part: Part, sender: &PartSender) -> bool {
     if part.lines.is_empty() {
         return true;
     }
-    let submitted = app.submit_when_free(choice, part.texts);
-    let submitted = tokio::select! {
-        submitted = app.within_timeout(submitted) => submitted,
-        () = parts.closed() => return false,
+    let permits = part.bytes.clamp(1, sender.most) as u32;
+    let work = async {
+        let bytes = sender.room.clone().acquire_many_owned(permits).await;
+        let submitted = app.submit_when_free(choice, part.texts);
+        (bytes.ok(), app.within_timeout(submitted).await)
+    };
+    let (bytes, submitted) = tokio::select! {
+        done = work => done,
+        () = sender.parts.closed() => return false,
     };
     let waiting = WaitingPart {
         lines: part.lines,
+        _bytes: bytes,
         submitted,
     };
-    parts.send(waiting).await.is_ok()
+    sender.parts.send(waiting).await.is_ok()
 }
 
 /// Writes the answers in order.
 async fn write(
     app: Arc<App>,
     mut parts: mpsc::Receiver<WaitingPart>,
-    answers: mpsc::Sender<Bytes>,
+    answers: mpsc::Sender<(Bytes, OwnedSemaphorePermit)>,
 ) {
+    let room = Arc::new(Semaphore::new(ANSWER_BYTES));
     while let Some(part) = parts.recv().await {
         let lines = part.lines.clone();
         let result = match part.submitted {
@@ -266,7 +298,11 @@ async fn write(
             Err(failure) => Err(failure),
         };
         let bytes = result.unwrap_or_else(|failure| failed(&lines, &failure));
-        if answers.send(bytes).await.is_err() {
+        let permits = bytes.len().clamp(1, ANSWER_BYTES) as u32;
+        let Ok(permit) = room.clone().acquire_many_owned(permits).await else {
+            return;
+        };
+        if answers.send((bytes, permit)).await.is_err() {
             return;
         }
     }
@@ -315,7 +351,7 @@ fn error_line(out: &mut Vec<u8>, number: usize, problem: &str) {
 
 /// The body of an answer that is still being made.
 struct AnswerBody {
-    receiver: mpsc::Receiver<Bytes>,
+    receiver: mpsc::Receiver<(Bytes, OwnedSemaphorePermit)>,
 }
 
 impl hyper::body::Body for AnswerBody {
@@ -327,6 +363,6 @@ impl hyper::body::Body for AnswerBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let next = self.receiver.poll_recv(context);
-        next.map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
+        next.map(|answer| answer.map(|(bytes, _)| Ok(Frame::data(bytes))))
     }
 }

@@ -47,8 +47,8 @@ pub fn connect(address: SocketAddr) -> TcpStream {
 
 /// The bytes of a request.
 pub fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
-    let mut bytes =
-        format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n").into_bytes();
+    let mut bytes = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n")
+        .into_bytes();
     for (name, value) in headers {
         bytes.extend(format!("{name}: {value}\r\n").bytes());
     }
@@ -182,7 +182,7 @@ fn matches(document: &Value, schema: &Value, value: &Value, place: &str) -> Resu
         _ => Vec::new(),
     };
     let fits = |allowed: &&str| *allowed == kind || (*allowed == "number" && kind == "integer");
-    if !allowed.is_empty() && !allowed.iter().any(|one| fits(&one)) {
+    if !allowed.is_empty() && !allowed.iter().any(fits) {
         return fail(&format!("{kind} instead of {allowed:?}"));
     }
     if let Some(minimum) = schema["minimum"].as_f64()
