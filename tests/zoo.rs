@@ -313,7 +313,7 @@ fn half_precision() -> Trial {
     })
 }
 
-/// One tiny pretrained encoder of each family, with its name.
+/// One tiny pretrained encoder of each family, with its name: the first, if possible with a width that all heads can divide.
 fn encoders() -> Vec<(String, PathBuf)> {
     let folders = std::fs::read_dir(common::tiny_encoders()).unwrap();
     let mut folders: Vec<PathBuf> = folders.map(|entry| entry.unwrap().path()).collect();
@@ -323,10 +323,16 @@ fn encoders() -> Vec<(String, PathBuf)> {
         if let Ok(config) = std::fs::read_to_string(folder.join("config.json")) {
             let config: serde_json::Value = serde_json::from_str(&config).unwrap();
             let family = config["model_type"].as_str().unwrap().to_string();
-            families.entry(family).or_insert(folder);
+            let width = load::config(&folder).map_or(1, |config| config.width);
+            let choice = (!width.is_multiple_of(4), folder);
+            let chosen = families.entry(family).or_insert_with(|| choice.clone());
+            if choice < *chosen {
+                *chosen = choice;
+            }
         }
     }
-    families.into_iter().collect()
+    let named = families.into_iter().map(|(name, (_, folder))| (name, folder));
+    named.collect()
 }
 
 /// A head on a pretrained encoder.
