@@ -12,7 +12,7 @@ use crate::data::write::{Annotated, BratWriter, LabelStudioNames, Summary, Write
 use crate::data::{Format, TagScheme};
 use crate::error::Error;
 use crate::model::document::Tagged;
-use crate::text::{Mention, Sentence, Span};
+use crate::text::Sentence;
 
 /// Where and how predictions are written.
 #[derive(Debug, Args)]
@@ -68,15 +68,14 @@ enum Target {
     Folder(BratWriter),
 }
 
-/// Collects the sentences of a record and writes it at its end.
+/// Writes the sentences of each record, or the record at its end.
 pub struct Output {
     target: Target,
     /// A file that gets its name at the end.
     file: Option<(NamedTempFile, PathBuf)>,
-    format: Format,
     threshold: f32,
-    /// The sentences of the record so far.
-    record: Vec<(Sentence, Vec<Mention>)>,
+    /// Whether the record has no sentences so far.
+    is_empty: bool,
     /// Number of records, and of those that could not be read.
     pub records: usize,
     pub bad: usize,
@@ -124,34 +123,12 @@ impl OutputArgs {
         Ok(Output {
             target,
             file,
-            format: self.format,
             threshold,
-            record: Vec::new(),
+            is_empty: true,
             records: 0,
             bad: 0,
         })
     }
-}
-
-/// Removes the words that no mention begins or ends with, and the context. The words of a long document take several times the
-/// memory of its text, and formats for documents need offsets only.
-fn keep_boundaries(sentence: &mut Sentence, mentions: &mut [Mention]) {
-    let spans = mentions.iter().map(|mention| mention.entity.span);
-    let mut kept: Vec<usize> = spans.flat_map(|span| [span.start, span.end - 1]).collect();
-    kept.sort_unstable();
-    kept.dedup();
-    let index = |word: usize| kept.partition_point(|other| *other < word);
-    for mention in mentions {
-        let span = &mut mention.entity.span;
-        *span = Span::new(index(span.start), index(span.end - 1) + 1);
-    }
-    sentence.words = kept
-        .iter()
-        .map(|word| sentence.words[*word].clone())
-        .collect();
-    sentence.pos = None;
-    sentence.left = Vec::new();
-    sentence.right = Vec::new();
 }
 
 /// A temporary file in the folder of a path, and a handle to write to it.
@@ -173,13 +150,13 @@ impl Output {
         match tagged {
             Tagged::Sentence(mut sentence, mut mentions) => {
                 mentions.retain(|mention| mention.score >= self.threshold);
-                if self.is_sentence_format() {
-                    return self.write(&[(sentence, mentions)]);
+                if self.joins_sentences() {
+                    // Not part of a document, and not missed there.
+                    sentence.pos = None;
+                    (sentence.left, sentence.right) = (Vec::new(), Vec::new());
                 }
-                if self.format != Format::Prodigy {
-                    keep_boundaries(&mut sentence, &mut mentions);
-                }
-                self.record.push((sentence, mentions));
+                self.is_empty = false;
+                self.write(&Annotated::predicted(&sentence, &mentions))?;
             }
             Tagged::Mark(Mark::Pause) => {
                 if let Target::Stream(writer) = &mut self.target {
@@ -188,12 +165,15 @@ impl Output {
             }
             Tagged::Mark(Mark::End) => {
                 self.records += 1;
-                let mut record = std::mem::take(&mut self.record);
-                if record.is_empty() && !self.is_sentence_format() {
+                if self.is_empty && self.joins_sentences() {
                     // An empty text has a record too.
-                    record.push((Sentence::default(), Vec::new()));
+                    self.write(&Annotated::predicted(&Sentence::default(), &[]))?;
                 }
-                self.write(&record)?;
+                self.is_empty = true;
+                match &mut self.target {
+                    Target::Stream(writer) => writer.end_record()?,
+                    Target::Folder(writer) => writer.end_record()?,
+                }
             }
             Tagged::Mark(Mark::Unreadable(line, problem)) => {
                 self.records += 1;
@@ -210,21 +190,18 @@ impl Output {
         Ok(())
     }
 
-    /// Whether a sentence is written as soon as it is tagged, because the format does not join the sentences of a document.
-    fn is_sentence_format(&self) -> bool {
+    /// Whether the format joins the sentences of a document; else a sentence is written as soon as it is tagged.
+    fn joins_sentences(&self) -> bool {
         match &self.target {
-            Target::Stream(writer) => !writer.joins_predictions(),
-            Target::Folder(_) => false,
+            Target::Stream(writer) => writer.joins_predictions(),
+            Target::Folder(_) => true,
         }
     }
 
-    fn write(&mut self, record: &[(Sentence, Vec<Mention>)]) -> Result<()> {
-        let items: Vec<Annotated<'_>> = (record.iter())
-            .map(|(sentence, mentions)| Annotated::predicted(sentence, mentions))
-            .collect();
+    fn write(&mut self, item: &Annotated<'_>) -> Result<()> {
         match &mut self.target {
-            Target::Stream(writer) => writer.record(&items)?,
-            Target::Folder(writer) => writer.record(&items)?,
+            Target::Stream(writer) => writer.add(item)?,
+            Target::Folder(writer) => writer.add(item)?,
         }
         Ok(())
     }
@@ -247,7 +224,7 @@ impl Output {
 mod tests {
     use super::*;
     use crate::data::words;
-    use crate::text::Entity;
+    use crate::text::{Entity, Mention};
     use clap::Parser;
 
     #[derive(Debug, Parser)]

@@ -150,15 +150,13 @@ impl Merger {
         let Some(window) = self.windows.get(number).cloned() else {
             return;
         };
-        // Mentions of the window before that reach into this one.
-        let is_rival = |(mention, _, of): &(Mention, usize, usize)| {
-            of + 1 >= number && mention.entity.span.end > window.start
-        };
+        // Mentions of the window before, and those of them that reach into this one.
         let from = self.kept.partition_point(|(_, _, of)| of + 1 < number);
-        let rivals: Vec<usize> = (from..self.kept.len())
-            .filter(|index| is_rival(&self.kept[*index]))
+        let before = self.kept.split_off(from);
+        let rivals: Vec<usize> = (0..before.len())
+            .filter(|index| before[*index].0.entity.span.end > window.start)
             .collect();
-        let mut dropped = vec![false; self.kept.len()];
+        let mut dropped = vec![false; before.len()];
         let mut found = Vec::new();
         for mut mention in mentions {
             let span = mention.entity.span;
@@ -168,10 +166,10 @@ impl Merger {
             if self.is_better_elsewhere(number, span, distance) {
                 continue;
             }
-            let clashing = |index: &&usize| self.clash(span, self.kept[**index].0.entity.span);
+            let clashing = |index: &&usize| self.clash(span, before[**index].0.entity.span);
             let clashing: Vec<usize> = rivals.iter().filter(clashing).copied().collect();
             let is_better = |index: &usize| {
-                let (other, far, _) = &self.kept[*index];
+                let (other, far, _) = &before[*index];
                 distance > *far || (distance == *far && mention.score > other.score)
             };
             if clashing.iter().all(is_better) {
@@ -179,8 +177,9 @@ impl Merger {
                 found.push((mention, distance, number));
             }
         }
-        let mut dropped = dropped.into_iter();
-        self.kept.retain(|_| !dropped.next().unwrap_or(false));
+        let remaining = before.into_iter().zip(dropped);
+        let remaining = remaining.filter_map(|(kept, dropped)| (!dropped).then_some(kept));
+        self.kept.extend(remaining);
         self.kept.extend(found);
     }
 

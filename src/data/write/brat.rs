@@ -4,25 +4,59 @@
 //! of a text file. Offsets count characters in the whole file. A score is a note: `#1<tab>AnnotatorNotes T1<tab>score=0.9`.
 
 use std::collections::HashSet;
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use super::annotated::{Annotated, not_writable, rounded};
-use super::documents::{Document, DocumentEntity, runs};
+use super::documents::{Document, DocumentEntity};
 use super::summary::{Loss, Summary};
 use super::{WriteOptions, json_records as records};
 use crate::error::{Error, Result};
+use crate::text::CharacterIndex;
 
 /// The name of the files for sentences without a document.
 const UNNAMED: &str = "document";
 /// Longest name of a file, in bytes, without its ending.
 const LONGEST_NAME: usize = 200;
 
-/// The two files of a document.
+/// The two files of a document, written as its sentences come.
 struct Pair {
-    /// File name without ending.
-    name: String,
-    text: String,
-    annotations: String,
+    /// The name of the document.
+    document: Option<String>,
+    text: Output,
+    annotations: Output,
+    /// Number of characters and annotations so far.
+    characters: usize,
+    entities: usize,
+    /// Number of texts so far: a document whose sentences do not follow one another has several.
+    texts: usize,
+    ends_in_line_break: bool,
+    /// The sentences that follow one another and are not yet written.
+    open: Option<Document>,
+}
+
+/// A file that is being written.
+struct Output {
+    path: PathBuf,
+    file: BufWriter<File>,
+}
+
+impl Output {
+    fn create(path: PathBuf) -> Result<Self> {
+        let file = File::create(&path).map_err(|source| Error::io(&path, source))?;
+        let file = BufWriter::new(file);
+        Ok(Self { path, file })
+    }
+
+    fn write(&mut self, text: impl std::fmt::Display) -> Result<()> {
+        write!(self.file, "{text}").map_err(|source| Error::io(&self.path, source))
+    }
+
+    fn finish(mut self) -> Result<()> {
+        let flushed = self.file.flush();
+        flushed.map_err(|source| Error::io(&self.path, source))
+    }
 }
 
 /// Writes documents into a folder, or one document into a pair of files.
@@ -55,6 +89,8 @@ pub struct BratWriter {
     options: WriteOptions,
     /// Lower-case names of the files so far.
     names: HashSet<String>,
+    /// The document whose sentences are being added.
+    pair: Option<Pair>,
     summary: Summary,
 }
 
@@ -93,28 +129,59 @@ impl BratWriter {
             force,
             options,
             names: HashSet::new(),
+            pair: None,
             summary: Summary::default(),
         })
     }
 
     /// Writes the sentences of one or more documents. The sentences of a document must be in one call.
     pub fn record(&mut self, items: &[Annotated<'_>]) -> Result<()> {
-        let mut start = 0;
-        while start < items.len() {
-            let name = &items[start].sentence.document;
-            let same = items[start..].iter();
-            let length = same
-                .take_while(|item| item.sentence.document == *name)
-                .count();
-            let pair = self.pair(&items[start..start + length])?;
-            self.write(&pair)?;
-            start += length;
+        items.iter().try_for_each(|item| self.add(item))?;
+        self.end_record()
+    }
+
+    /// Adds a sentence to the record, see [`Writer::add`](super::Writer::add).
+    pub fn add(&mut self, item: &Annotated<'_>) -> Result<()> {
+        let sentence = item.sentence;
+        if (self.pair.as_ref()).is_some_and(|pair| pair.document != sentence.document) {
+            self.end_record()?;
         }
+        let mut pair = match self.pair.take() {
+            Some(pair) => pair,
+            None => self.begin_pair(sentence.document.as_deref())?,
+        };
+        if let Some(open) = pair.open.take_if(|open| !open.is_followed_by(sentence)) {
+            self.write_text(&mut pair, &open)?;
+        }
+        self.summary.sentences += 1;
+        item.check(self.summary.sentences)?;
+        match &mut pair.open {
+            Some(open) => open.add(item),
+            None => pair.open = Some(Document::begin(item, false)),
+        }
+        self.pair = Some(pair);
         Ok(())
     }
 
+    /// Ends a record of sentences that were added: the next sentence belongs to another document.
+    pub fn end_record(&mut self) -> Result<()> {
+        let Some(mut pair) = self.pair.take() else {
+            return Ok(());
+        };
+        if let Some(open) = pair.open.take() {
+            self.write_text(&mut pair, &open)?;
+        }
+        if pair.texts > 1 || pair.document.is_none() {
+            pair.end_line()?;
+        }
+        self.summary.documents += 1;
+        pair.text.finish()?;
+        pair.annotations.finish()
+    }
+
     /// Puts the files in their place and returns the counts.
-    pub fn finish(self) -> Result<Summary> {
+    pub fn finish(mut self) -> Result<Summary> {
+        self.end_record()?;
         self.summary.check_strict(&self.options)?;
         let path = &self.path;
         if !self.is_pair && !path.exists() {
@@ -157,61 +224,71 @@ impl BratWriter {
         Ok(self.summary)
     }
 
-    /// The text and annotations of the sentences of a document.
-    fn pair(&mut self, items: &[Annotated<'_>]) -> Result<Pair> {
-        let mut pair = Pair {
-            name: self.name(items),
-            text: String::new(),
-            annotations: String::new(),
-        };
-        let runs = runs(items);
-        let lines = runs.len() > 1 || items[0].sentence.document.is_none();
-        let (mut offset, mut number) = (0, 0);
-        for run in runs {
-            for item in &items[run.clone()] {
-                self.summary.sentences += 1;
-                item.check(self.summary.sentences)?;
+    /// Opens the two files of a document.
+    fn begin_pair(&mut self, document: Option<&str>) -> Result<Pair> {
+        let name = self.name(document);
+        if self.is_pair && self.names.len() > 1 {
+            return Err(Error::Config(format!(
+                "there are several documents, and {} is one pair of files; name a folder instead",
+                append(&self.path, "ann").display()
+            )));
+        }
+        let stem = self.temporary.path().join(name);
+        Ok(Pair {
+            document: document.map(str::to_string),
+            text: Output::create(append(&stem, "txt"))?,
+            annotations: Output::create(append(&stem, "ann"))?,
+            characters: 0,
+            entities: 0,
+            texts: 0,
+            ends_in_line_break: false,
+            open: None,
+        })
+    }
+
+    /// Writes sentences that follow one another.
+    fn write_text(&mut self, pair: &mut Pair, document: &Document) -> Result<()> {
+        if pair.texts > 0 {
+            pair.end_line()?;
+        }
+        let characters = document.characters();
+        for entity in &document.entities {
+            let label = &entity.label;
+            if label.is_empty() || label.contains(char::is_whitespace) {
+                let problem = format!(
+                    "the type `{}` contains white space, which brat does not allow; rename it, or write text_jsonl instead",
+                    label.escape_debug()
+                );
+                return Err(not_writable(self.summary.sentences, problem));
             }
-            let document = Document::join(&items[run]);
-            for entity in &document.entities {
-                let label = entity.label;
-                if label.is_empty() || label.contains(char::is_whitespace) {
-                    let problem = format!(
-                        "the type `{}` contains white space, which brat does not allow; rename it, or write text_jsonl instead",
-                        label.escape_debug()
-                    );
-                    return Err(not_writable(self.summary.sentences, problem));
-                }
-                let (parts, texts) = lines_of(entity, offset);
-                let (parts, text) = (parts.join(";"), texts.join(" "));
-                if parts.is_empty() {
-                    self.summary.lose(Loss::Misaligned, 1);
-                    continue;
-                }
-                number += 1;
-                self.summary.entities += 1;
-                pair.annotations += &format!("T{number}\t{label} {parts}\t{text}\n");
-                if let Some(score) = entity.score {
-                    let score = rounded(score);
-                    pair.annotations +=
-                        &format!("#{number}\tAnnotatorNotes T{number}\tscore={score}\n");
-                }
+            let (parts, texts) = lines_of(entity, &characters, pair.characters);
+            let (parts, text) = (parts.join(";"), texts.join(" "));
+            if parts.is_empty() {
+                self.summary.lose(Loss::Misaligned, 1);
+                continue;
             }
-            records::lose_document_extras(&document, &[], &mut self.summary);
-            pair.text += &document.text;
-            offset += document.text.chars().count();
-            if lines && !pair.text.ends_with('\n') {
-                pair.text.push('\n');
-                offset += 1;
+            pair.entities += 1;
+            self.summary.entities += 1;
+            let number = pair.entities;
+            (pair.annotations).write(format_args!("T{number}\t{label} {parts}\t{text}\n"))?;
+            if let Some(score) = entity.score {
+                let score = rounded(score);
+                let note = format_args!("#{number}\tAnnotatorNotes T{number}\tscore={score}\n");
+                pair.annotations.write(note)?;
             }
         }
-        self.summary.documents += 1;
-        Ok(pair)
+        records::lose_document_extras(document, &[], &mut self.summary);
+        pair.text.write(&document.text)?;
+        pair.texts += 1;
+        pair.characters += characters.characters();
+        if let Some(last) = document.text.chars().next_back() {
+            pair.ends_in_line_break = last == '\n';
+        }
+        Ok(())
     }
 
     /// A file name for a document, unique in the folder.
-    fn name(&mut self, items: &[Annotated<'_>]) -> String {
-        let given = items[0].sentence.document.as_deref();
+    fn name(&mut self, given: Option<&str>) -> String {
         let plain = file_name(given.unwrap_or(UNNAMED));
         let mut name = plain.clone();
         let mut count = 1;
@@ -223,18 +300,15 @@ impl BratWriter {
         self.summary.lose(Loss::DocumentName, usize::from(changed));
         name
     }
+}
 
-    fn write(&self, pair: &Pair) -> Result<()> {
-        if self.is_pair && self.names.len() > 1 {
-            return Err(Error::Config(format!(
-                "there are several documents, and {} is one pair of files; name a folder instead",
-                append(&self.path, "ann").display()
-            )));
-        }
-        let stem = self.temporary.path().join(&pair.name);
-        for (ending, content) in [("txt", &pair.text), ("ann", &pair.annotations)] {
-            let path = append(&stem, ending);
-            std::fs::write(&path, content).map_err(|source| Error::io(&path, source))?;
+impl Pair {
+    /// Ends the last line of the text.
+    fn end_line(&mut self) -> Result<()> {
+        if !self.ends_in_line_break {
+            self.text.write('\n')?;
+            self.characters += 1;
+            self.ends_in_line_break = true;
         }
         Ok(())
     }
@@ -242,11 +316,15 @@ impl BratWriter {
 
 /// Offsets and texts of the parts of an entity. A part of several lines is one part per line, as in BRAT itself: an
 /// annotation is a line.
-fn lines_of<'a>(entity: &DocumentEntity<'a>, offset: usize) -> (Vec<String>, Vec<&'a str>) {
+fn lines_of<'a>(
+    entity: &DocumentEntity,
+    text: &CharacterIndex<'a>,
+    offset: usize,
+) -> (Vec<String>, Vec<&'a str>) {
     let (mut parts, mut texts) = (Vec::new(), Vec::new());
-    for ((start, _), text) in entity.parts.iter().zip(&entity.texts) {
-        let mut start = start + offset;
-        for line in text.split(['\n', '\r']) {
+    for (first, end) in entity.parts() {
+        let mut start = first + offset;
+        for line in text.slice(*first, *end).split(['\n', '\r']) {
             let end = start + line.chars().count();
             if !line.trim().is_empty() {
                 parts.push(format!("{start} {end}"));

@@ -4,11 +4,11 @@ use std::cmp::Reverse;
 use std::io::Write;
 
 use super::annotated::{Annotated, not_writable};
-use super::documents::Document;
+use super::documents::{Document, DocumentEntity};
 use super::summary::{Loss, Summary};
 use super::write_error;
 use crate::error::Result;
-use crate::text::{Mention, Sentence};
+use crate::text::{CharacterIndex, Mention, Sentence};
 
 /// Writes the text of a sentence on a line, without entities.
 pub(super) fn plain(
@@ -42,13 +42,13 @@ pub(super) fn plain(
 /// Writes a document with its mentions in brackets.
 pub(super) fn bracketed_document(
     out: &mut dyn Write,
-    document: &Document<'_>,
+    document: &Document,
     summary: &mut Summary,
 ) -> Result<()> {
-    let (text, crossing) = brackets(document);
-    summary.entities += document.entities.len() - crossing;
-    summary.lose(Loss::Crossing, crossing);
-    writeln!(out, "{text}").map_err(write_error)
+    let written = brackets(out, document).map_err(write_error)?;
+    summary.entities += written;
+    summary.lose(Loss::Crossing, document.entities.len() - written);
+    writeln!(out).map_err(write_error)
 }
 
 /// The text of a sentence with its mentions in brackets, nested ones inside each other. A mention that overlaps another
@@ -65,36 +65,59 @@ pub(super) fn bracketed_document(
 /// ```
 pub fn bracketed(sentence: &Sentence, mentions: &[Mention]) -> String {
     let item = Annotated::predicted(sentence, mentions);
-    brackets(&Document::join(&[item])).0
+    let mut text = Vec::new();
+    // Nothing fails here: the output is in memory, and consists of strings.
+    let _ = brackets(&mut text, &Document::begin(&item, false));
+    String::from_utf8_lossy(&text).into_owned()
 }
 
-/// The text with brackets, and the number of entities that were left out because they cross another one.
-fn brackets(document: &Document<'_>) -> (String, usize) {
-    let mut entities: Vec<(usize, usize, &str)> = (document.entities.iter())
-        .filter_map(|entity| entity.span().map(|(start, end)| (start, end, entity.label)))
-        .filter(|(start, end, _)| start < end)
+/// Writes the text with brackets. Returns the number of entities in brackets; the others cross one of them.
+fn brackets(out: &mut dyn Write, document: &Document) -> std::io::Result<usize> {
+    let text = document.characters();
+    let is_shown = |entity: &DocumentEntity| {
+        let span = entity.span();
+        span.is_some_and(|(start, end)| start < end && end <= text.characters())
+    };
+    let mut order: Vec<usize> = (0..document.entities.len())
+        .filter(|index| is_shown(&document.entities[*index]))
         .collect();
-    entities.sort_by_key(|(start, end, label)| (*start, Reverse(*end), *label));
-    let mut written = 0;
-    let mut text = String::with_capacity(document.text.len() + 8 * entities.len());
-    let mut next = entities.into_iter().peekable();
+    order.sort_by_key(|index| {
+        let entity = &document.entities[*index];
+        let (start, end) = entity.span().unwrap_or_default();
+        (start, Reverse(end), &*entity.label)
+    });
+    let (mut written, mut at) = (0, 0);
     let mut open: Vec<(usize, &str)> = Vec::new();
-    let characters = document.text.chars().map(Some).chain([None]);
-    for (index, character) in characters.enumerate() {
-        while let Some((_, label)) = open.pop_if(|(end, _)| *end == index) {
-            text.push(']');
-            text.push_str(label);
+    for index in order {
+        let entity = &document.entities[index];
+        let (start, end) = entity.span().unwrap_or_default();
+        at = close(out, &mut open, &text, at, start)?;
+        if open.last().is_none_or(|(outer, _)| end <= *outer) {
+            write!(out, "{}[", text.slice(at, start))?;
+            at = start;
+            open.push((end, &entity.label));
+            written += 1;
         }
-        while let Some((_, end, label)) = next.next_if(|(start, ..)| *start == index) {
-            if open.last().is_none_or(|(outer, _)| end <= *outer) {
-                text.push('[');
-                open.push((end, label));
-                written += 1;
-            }
-        }
-        text.extend(character);
     }
-    (text, document.entities.len() - written)
+    at = close(out, &mut open, &text, at, text.characters())?;
+    write!(out, "{}", text.slice(at, text.characters()))?;
+    Ok(written)
+}
+
+/// Writes the text from the character `at` to the last bracket that closes up to the character `end`. Returns the character
+/// after it.
+fn close(
+    out: &mut dyn Write,
+    open: &mut Vec<(usize, &str)>,
+    text: &CharacterIndex<'_>,
+    mut at: usize,
+    end: usize,
+) -> std::io::Result<usize> {
+    while let Some((to, label)) = open.pop_if(|(to, _)| *to <= end) {
+        write!(out, "{}]{label}", text.slice(at, to))?;
+        at = to;
+    }
+    Ok(at)
 }
 
 #[cfg(test)]

@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 
 use super::annotated::{Annotated, rounded};
 use super::documents::Document;
-use super::json_records::{self as records, Record};
+use super::json_records::{self as records, LazyList, Record};
 use super::summary::{Loss, Summary};
 use crate::data::words;
+use crate::text::CharacterIndex;
 
 /// A sentence with `text` and entities as spans of characters.
 pub(super) fn record(item: &Annotated<'_>, summary: &mut Summary) -> Record {
@@ -37,14 +38,13 @@ pub(super) fn record(item: &Annotated<'_>, summary: &mut Summary) -> Record {
     record
 }
 
-/// A document with predicted mentions: offsets in the whole text, scores and the mentions' texts. Serialized as it is, because
-/// a long document has many mentions.
+/// A document with predicted mentions: offsets in the whole text, scores and the mentions' texts.
 #[derive(Serialize)]
-pub(super) struct PredictedDocument<'a> {
+struct PredictedDocument<'a, L: Serialize> {
     #[serde(skip_serializing_if = "Option::is_none")]
     doc: Option<&'a str>,
     text: &'a str,
-    entities: Vec<PredictedMention<'a>>,
+    entities: L,
 }
 
 #[derive(Serialize)]
@@ -58,22 +58,26 @@ struct PredictedMention<'a> {
 }
 
 /// The record of a document with predicted mentions.
-pub(super) fn predicted<'a>(
-    document: &'a Document<'_>,
+pub(super) fn predicted<'d>(
+    document: &'d Document,
+    characters: &'d CharacterIndex<'d>,
     summary: &mut Summary,
-) -> PredictedDocument<'a> {
-    let entities = records::continuous(document, summary).into_iter();
-    let entities = entities.map(|((start, end), entity)| PredictedMention {
-        start,
-        end,
-        label: entity.label,
-        score: entity.score.map(rounded),
-        text: entity.texts.first().copied().unwrap_or_default(),
-    });
+) -> impl Serialize + use<'d> {
+    records::count_continuous(document, summary);
+    let entities = || {
+        let entities = records::continuous(document);
+        entities.map(|((start, end), entity)| PredictedMention {
+            start,
+            end,
+            label: &entity.label,
+            score: entity.score.map(rounded),
+            text: characters.slice(start, end),
+        })
+    };
     PredictedDocument {
-        doc: document.name,
+        doc: document.name.as_deref(),
         text: &document.text,
-        entities: entities.collect(),
+        entities: LazyList(entities),
     }
 }
 
