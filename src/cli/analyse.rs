@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::format::FormatArgs;
-use super::{CorpusArgs, DeviceArgs, warn_about_unknown_types};
+use super::{CorpusArgs, DeviceArgs, as_trained, warn_about_unknown_types};
 use crate::data;
 use crate::eval::analysis::{self, Analysis};
 use crate::eval::predictions;
@@ -72,8 +72,6 @@ impl Analyse {
                 folder.display()
             );
         }
-        let train = self.sentences(&self.train)?;
-        let gold = self.sentences(&self.gold)?;
         let mut named: Vec<(&str, &Path)> = Vec::new();
         for model in &self.models {
             let Some((name, path)) = model.split_once('=') else {
@@ -81,6 +79,12 @@ impl Analyse {
             };
             named.push((name, Path::new(path)));
         }
+        let options = match named.iter().find(|(_, path)| path.is_dir()) {
+            Some((_, path)) => as_trained(self.format.options(), path)?,
+            None => self.format.options(),
+        };
+        let train = self.corpora.sentences(&self.train, None, &options)?;
+        let gold = self.corpora.sentences(&self.gold, None, &options)?;
         self.check_names(&named.iter().map(|(name, _)| *name).collect::<Vec<_>>())?;
         let mut models = Vec::new();
         for (name, path) in named {
@@ -100,10 +104,6 @@ impl Analyse {
         put(&json, &format!("{:#}\n", analysis.to_json()))?;
         println!("\nwritten: {} and {}", self.out.display(), json.display());
         Ok(ExitCode::SUCCESS)
-    }
-
-    fn sentences(&self, source: &str) -> Result<Vec<Sentence>> {
-        self.corpora.sentences(source, None, &self.format.options())
     }
 
     /// The predictions of a model, or those in a file.

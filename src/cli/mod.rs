@@ -26,10 +26,12 @@ use std::process::ExitCode;
 use burn::tensor::Device;
 use clap::{Args, Parser, Subcommand};
 
-use crate::data::datasets;
+use crate::data::{ReadOptions, datasets};
 use crate::device;
 use crate::error::{Error, nearest};
 use crate::eval;
+use crate::model::folder::{self, ModelConfig};
+use crate::recipe::Recipe;
 use crate::recipe::set::Assignment;
 use crate::text::{Labels, Sentence};
 
@@ -131,7 +133,7 @@ impl CorpusArgs {
         &self,
         source: &str,
         split: Option<&str>,
-        options: &crate::data::ReadOptions,
+        options: &ReadOptions,
     ) -> anyhow::Result<Vec<Sentence>> {
         let path = Path::new(source);
         if path.exists() || source == "-" {
@@ -148,6 +150,20 @@ impl CorpusArgs {
         dataset.info.options.skip_bad = options.skip_bad.or(dataset.info.options.skip_bad);
         Ok(dataset.load(split)?)
     }
+}
+
+/// The options with which texts are read as in the training of a model, unless the user chose otherwise: they are split into
+/// the same words, and cut into sentences or not.
+fn as_trained(mut options: ReadOptions, model: &Path) -> crate::error::Result<ReadOptions> {
+    let folder = folder::folder_of(model);
+    let config = ModelConfig::read(&folder)?;
+    options.segmentation = options.segmentation.or(Some(config.segmentation));
+    if options.sentences.is_none()
+        && let Ok(recipe) = Recipe::read(&folder.join("recipe.toml"), &[])
+    {
+        options.sentences = recipe.data.options.sentences;
+    }
+    Ok(options)
 }
 
 /// Settings of a trained model.

@@ -56,7 +56,10 @@ impl Predict {
     /// Tags everything; fails when a line could not be read.
     pub fn run(self) -> Result<ExitCode> {
         let device = self.device.device()?;
-        let tagger = registry::load(&self.model, &device, &self.settings.overrides()?)?;
+        let mut tagger = registry::load(&self.model, &device, &self.settings.overrides()?)?;
+        if let Some(longest) = self.longest {
+            tagger.set_longest(longest);
+        }
         if self.threshold > 0.0 && !tagger.is_calibrated() {
             tracing::info!(
                 "--threshold {}: the scores of this model are not calibrated, or not for these settings, so they need \
@@ -66,7 +69,6 @@ impl Predict {
         }
         let mut settings = tagger.document_settings();
         settings.whole = self.is_whole();
-        settings.longest = self.longest.unwrap_or(settings.longest);
         let inputs = self.inputs(settings)?;
         let bar = self.progress_bar();
         let mut output = self.output.open(&self.model, self.threshold)?;

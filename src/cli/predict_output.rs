@@ -45,11 +45,8 @@ pub struct OutputArgs {
 
 /// A format by its name, or by a name people know it by.
 fn output_format(name: &str) -> std::result::Result<Format, Error> {
-    match name {
-        "jsonl" => Ok(Format::TextJsonl),
-        "conll" => Ok(Format::Columns),
-        name => name.parse(),
-    }
+    let others = [("jsonl", Format::TextJsonl), ("conll", Format::Columns)];
+    Format::parse_output(name, &others)
 }
 
 /// What stands between the sentences of the input.
@@ -235,6 +232,36 @@ mod tests {
 
     fn arguments(parts: &[&str]) -> OutputArgs {
         Line::parse_from(["x"].iter().chain(parts)).output
+    }
+
+    #[test]
+    fn an_unknown_format_lists_all_names() {
+        let line = Line::try_parse_from(["x", "--format", "jsnl"]);
+        let error = line.unwrap_err().to_string();
+        for name in [
+            "jsonl, conll, columns",
+            "tokens_jsonl",
+            "text_jsonl",
+            "prodigy",
+            ", text\n",
+        ] {
+            assert!(error.contains(name), "{name}: {error}");
+        }
+        assert!(
+            error.contains("did you mean `jsonl`?") && !error.contains("parquet"),
+            "{error}"
+        );
+        let line = Line::try_parse_from(["x", "--format", "tokens-jsonl"]);
+        assert_eq!(line.unwrap().output.format, Format::TokensJsonl);
+        // A known format that is only read has an error of its own.
+        let error = arguments(&["--format", "parquet"])
+            .open(Path::new("m"), 0.0)
+            .err()
+            .unwrap();
+        assert!(
+            error.to_string().contains("parquet cannot be written"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -6,5 +6,6 @@ pub mod document;
 pub mod folder;
 pub mod long_sentence;
 pub mod manifest;
+pub mod parts;
 pub mod recognizer;
 pub mod tagger;

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::heads::{Detail, Diagnosis, Head};
 use crate::model::calibration::Calibration;
 use crate::model::document::{DocumentSettings, TagQueue, Tagged, TextSentences, word_bytes};
+use crate::model::parts::Parts;
 use crate::model::recognizer::Recognizer;
 use crate::process;
 use crate::text::{Labels, Mention, Sentence};
@@ -35,7 +36,8 @@ const AHEAD: usize = 2;
 
 /// A trained model of any head, ready to use.
 pub trait Tagger: Send + Sync {
-    /// The mentions of each sentence. A failure of the device is an error.
+    /// The mentions of each sentence. One of more than [`longest`](Self::longest) words is tagged in windows that overlap. A
+    /// failure of the device is an error.
     fn tag(&self, sentences: &[Sentence]) -> Result<Vec<Vec<Mention>>>;
 
     /// The mentions of each sentence together with everything else the head can report about them.
@@ -71,6 +73,9 @@ pub trait Tagger: Send + Sync {
     fn longest(&self) -> usize {
         LONGEST
     }
+
+    /// From now on, tags sentences of up to this many words as a whole.
+    fn set_longest(&mut self, _longest: usize) {}
 
     /// How documents are cut for it.
     fn document_settings(&self) -> DocumentSettings {
@@ -211,7 +216,7 @@ impl<H: Head> ModelTagger<H> {
         }
     }
 
-    /// The head's scores for each sentence, to choose decoding settings on.
+    /// The head's scores for each sentence, to choose decoding settings on. Every sentence is scored as a whole.
     pub fn candidates(&self, sentences: &[Sentence]) -> Result<Vec<H::Candidates>> {
         let mut all = vec![None; sentences.len()];
         self.each_batch(sentences, |batch, pieces| {
@@ -230,8 +235,9 @@ impl<H: Head> ModelTagger<H> {
         settings: &[&H::Config],
     ) -> Result<Vec<Vec<Vec<Mention>>>> {
         let head = &self.model.head;
-        let mut all = vec![vec![Vec::new(); sentences.len()]; settings.len()];
-        self.each_batch(sentences, |batch, pieces| {
+        let parts = self.parts(sentences);
+        let mut all = vec![vec![Vec::new(); parts.sentences().len()]; settings.len()];
+        self.each_batch(parts.sentences(), |batch, pieces| {
             let found = head.candidates(&self.model.states(pieces, false));
             for (index, candidates) in batch.iter().zip(found) {
                 for (mentions, settings) in all.iter_mut().zip(settings) {
@@ -239,7 +245,15 @@ impl<H: Head> ModelTagger<H> {
                 }
             }
         })?;
-        Ok(all)
+        let all = all.into_iter();
+        Ok(all
+            .map(|mentions| parts.merge(mentions, head.nested()))
+            .collect())
+    }
+
+    /// The sentences as the head reads them.
+    fn parts<'a>(&self, sentences: &'a [Sentence]) -> Parts<'a> {
+        Parts::new(sentences, self.longest, self.context > 0)
     }
 
     /// Calls `call` with the indices of a batch's sentences and the batch, for one batch after the other. A background
@@ -292,24 +306,31 @@ fn prepare(
 
 impl<H: Head> Tagger for ModelTagger<H> {
     fn tag(&self, sentences: &[Sentence]) -> Result<Vec<Vec<Mention>>> {
-        let mut mentions = vec![Vec::new(); sentences.len()];
-        self.each_batch(sentences, |batch, pieces| {
+        let parts = self.parts(sentences);
+        let mut mentions = vec![Vec::new(); parts.sentences().len()];
+        self.each_batch(parts.sentences(), |batch, pieces| {
             for (index, found) in batch.iter().zip(self.model.decode(pieces)) {
                 mentions[*index] = found;
             }
         })?;
         self.calibrate(&mut mentions);
-        Ok(mentions)
+        Ok(parts.merge(mentions, self.nested()))
     }
 
     fn diagnose(&self, sentences: &[Sentence]) -> Result<Diagnosis> {
-        let mut all = Diagnosis::empty(sentences.len());
-        self.each_batch(sentences, |batch, pieces| {
+        let parts = self.parts(sentences);
+        let mut all = Diagnosis::empty(parts.sentences().len());
+        self.each_batch(parts.sentences(), |batch, pieces| {
             let head = &self.model.head;
             let candidates = head.candidates(&self.model.states(pieces, false));
             all.insert(batch, head.diagnose(&candidates, Detail::Full));
         })?;
         self.calibrate(&mut all.mentions);
+        all.mentions = parts.merge(all.mentions, self.nested());
+        for evidence in &mut all.evidence {
+            let mentions = std::mem::take(&mut evidence.mentions);
+            evidence.mentions = parts.merge(mentions, evidence.nested);
+        }
         Ok(all)
     }
 
@@ -339,5 +360,9 @@ impl<H: Head> Tagger for ModelTagger<H> {
 
     fn longest(&self) -> usize {
         self.longest
+    }
+
+    fn set_longest(&mut self, longest: usize) {
+        self.longest = longest;
     }
 }
