@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::format::FormatArgs;
-use super::{CorpusArgs, DeviceArgs, as_trained, warn_about_unknown_types};
+use super::{CorpusArgs, DeviceArgs, warn_about_unknown_types};
 use crate::data;
 use crate::eval::analysis::{self, Analysis};
 use crate::eval::predictions;
@@ -80,7 +80,7 @@ impl Analyse {
             named.push((name, Path::new(path)));
         }
         let options = match named.iter().find(|(_, path)| path.is_dir()) {
-            Some((_, path)) => as_trained(self.format.options(), path)?,
+            Some((_, path)) => self.format.options_as_trained(path)?,
             None => self.format.options(),
         };
         let train = self.corpora.sentences(&self.train, None, &options)?;

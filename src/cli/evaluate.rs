@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::format::FormatArgs;
 use super::sweep::Sweep;
-use super::{CorpusArgs, DeviceArgs, ModelArgs, as_trained, print_json, warn_about_unknown_types};
+use super::{CorpusArgs, DeviceArgs, ModelArgs, print_json, warn_about_unknown_types};
 use crate::data;
 use crate::eval::reliability::Reliability;
 use crate::eval::{Counts, Evaluation, evaluate_scores, evidence};
@@ -62,7 +62,7 @@ impl Evaluate {
     pub fn run(self) -> Result<ExitCode> {
         let device = self.device.device()?;
         let overrides = self.settings.overrides()?;
-        let options = as_trained(self.format.options(), &self.model)?;
+        let options = self.format.options_as_trained(&self.model)?;
         let mut sentences = (self.corpora).sentences(&self.corpus, Some(&self.split), &options)?;
         if !self.sweeps.is_empty() {
             let sweep = Sweep {

@@ -30,8 +30,6 @@ use crate::data::{ReadOptions, datasets};
 use crate::device;
 use crate::error::{Error, nearest};
 use crate::eval;
-use crate::model::folder::{self, ModelConfig};
-use crate::recipe::Recipe;
 use crate::recipe::set::Assignment;
 use crate::text::{Labels, Sentence};
 
@@ -150,20 +148,6 @@ impl CorpusArgs {
         dataset.info.options.skip_bad = options.skip_bad.or(dataset.info.options.skip_bad);
         Ok(dataset.load(split)?)
     }
-}
-
-/// The options with which texts are read as in the training of a model, unless the user chose otherwise: they are split into
-/// the same words, and cut into sentences or not.
-fn as_trained(mut options: ReadOptions, model: &Path) -> crate::error::Result<ReadOptions> {
-    let folder = folder::folder_of(model);
-    let config = ModelConfig::read(&folder)?;
-    options.segmentation = options.segmentation.or(Some(config.segmentation));
-    if options.sentences.is_none()
-        && let Ok(recipe) = Recipe::read(&folder.join("recipe.toml"), &[])
-    {
-        options.sentences = recipe.data.options.sentences;
-    }
-    Ok(options)
 }
 
 /// Settings of a trained model.
