@@ -397,11 +397,6 @@ pub fn is_nested(entity: &Entity, all: &[Entity]) -> bool {
 /// A text without control characters, for terminals: each is replaced by its escape, such as `\u{1b}`. Names of labels, words
 /// of a corpus and messages about them could otherwise move the cursor or change colours. Line ends and tabs stay.
 pub fn visible(text: &str) -> Cow<'_, str> {
-    let is_hidden = |letter: char| {
-        // Besides control characters, those that change the direction of the text around them.
-        let directs = matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        (letter.is_control() && letter != '\n' && letter != '\t') || directs
-    };
     if !text.contains(is_hidden) {
         return Cow::Borrowed(text);
     }
@@ -414,6 +409,13 @@ pub fn visible(text: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(shown)
+}
+
+/// Whether a terminal would obey a character: a control character other than a line end or a tab, or one that changes the
+/// direction of the text around it.
+pub fn is_hidden(letter: char) -> bool {
+    let directs = matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    (letter.is_control() && letter != '\n' && letter != '\t') || directs
 }
 
 /// Largest number of entity types of a model.

@@ -287,7 +287,7 @@ fn normal(sentences: &[Sentence]) -> NormalForm {
         let offset = text.chars().count();
         for entity in &document.entities {
             let parts = entity
-                .parts
+                .parts()
                 .iter()
                 .map(|(start, end)| (start + offset, end + offset));
             entities.insert((parts.collect(), entity.label.to_string()));

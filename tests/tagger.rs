@@ -167,6 +167,24 @@ fn a_long_sentence_is_tagged_in_windows() {
 }
 
 #[test]
+fn given_sentences_are_tagged_in_windows_too() {
+    let words = (0..5000).map(|word| format!("w{}", word % 7));
+    let mut sentences = vec![Sentence::from_words(["Anna", "sings"]); 3];
+    sentences[1] = Sentence::from_words(words);
+    assert!(tagger().tag(&sentences).is_err());
+    let mut tagger = tagger();
+    tagger.set_longest(3);
+    assert_eq!(tagger.tag(&sentences).unwrap(), vec![Vec::new(); 3]);
+    let encoded = tagger.encode(&sentences);
+    let found = tagger.tag_encoded(&sentences, &encoded).unwrap();
+    assert_eq!(found, vec![Vec::new(); 3]);
+    assert_eq!(tagger.diagnose(&sentences).unwrap().mentions.len(), 3);
+    let settings = [&Limit { limit: 3 }, &Limit { limit: 2 }];
+    let with = tagger.tag_with(&sentences, &settings).unwrap();
+    assert_eq!(with, vec![vec![Vec::<Mention>::new(); 3]; 2]);
+}
+
+#[test]
 fn a_tagger_can_be_used_after_a_failure() {
     let tagger = tagger();
     assert!(tagger.tag(&sentences(3)).is_err());

@@ -63,6 +63,14 @@ pub struct Analyse {
     hub: HubArgs,
 }
 
+/// Where the mentions of a model come from.
+enum Source {
+    /// A file that `predict` wrote.
+    Predictions(PathBuf),
+    /// A model folder.
+    Model(PathBuf),
+}
+
 impl Analyse {
     /// Analyses, prints the tables and writes the report.
     pub fn run(self) -> Result<ExitCode> {
@@ -89,20 +97,37 @@ impl Analyse {
                 path.display()
             );
         }
-        let train = self.sentences(&self.train)?;
-        let gold = self.sentences(&self.gold)?;
-        let mut named: Vec<(&str, &Path)> = Vec::new();
+        let mut named: Vec<(&str, &str)> = Vec::new();
         for model in &self.models {
-            let Some((name, path)) = model.split_once('=') else {
+            let Some(pair) = model.split_once('=') else {
                 bail!("{model}: write a name and a model, such as base=runs/base");
             };
-            named.push((name, Path::new(path)));
+            named.push(pair);
         }
         self.check_names(&named.iter().map(|(name, _)| *name).collect::<Vec<_>>())?;
+        let mut sources = Vec::new();
+        for (name, given) in named {
+            let source = self
+                .source(given)
+                .with_context(|| format!("model {name}"))?;
+            sources.push((name, source));
+        }
+        let model = sources.iter().find_map(|(name, source)| match source {
+            Source::Model(folder) => Some((name, folder)),
+            Source::Predictions(_) => None,
+        });
+        let options = match model {
+            Some((name, folder)) => {
+                (self.format.options_as_trained(folder)).with_context(|| format!("model {name}"))?
+            }
+            None => self.format.options(),
+        };
+        let train = self.corpora.sentences(&self.train, None, &options)?;
+        let gold = self.corpora.sentences(&self.gold, None, &options)?;
         let mut models = Vec::new();
-        for (name, path) in named {
+        for (name, source) in sources {
             let found = self
-                .mentions(name, path, &gold)
+                .mentions(name, &source, &gold)
                 .with_context(|| format!("model {name}"))?;
             models.push((name.to_string(), found));
         }
@@ -119,26 +144,37 @@ impl Analyse {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn sentences(&self, source: &str) -> Result<Vec<Sentence>> {
-        self.corpora.sentences(source, None, &self.format.options())
+    /// A file of predictions, or the folder of a model that is given by its path, name or address.
+    fn source(&self, given: &str) -> Result<Source> {
+        let path = Path::new(given);
+        if path.is_file() {
+            return Ok(Source::Predictions(path.to_path_buf()));
+        }
+        let zoo = Zoo::with_hub(self.hub.hub(None));
+        Ok(Source::Model(zoo.find(given)?))
     }
 
     /// The predictions of a model, or those in a file.
-    fn mentions(&self, name: &str, path: &Path, gold: &[Sentence]) -> Result<Vec<Vec<Mention>>> {
+    fn mentions(
+        &self,
+        name: &str,
+        source: &Source,
+        gold: &[Sentence],
+    ) -> Result<Vec<Vec<Mention>>> {
         let overrides = self.overrides(name)?;
-        if path.is_file() {
-            if !overrides.is_empty() {
+        let model = match source {
+            Source::Predictions(path) if !overrides.is_empty() => {
                 bail!(
                     "--set needs a model folder; {} holds predictions",
                     path.display()
-                );
+                )
             }
-            return Ok(predictions::read(path, gold)?);
-        }
+            Source::Predictions(path) => return Ok(predictions::read(path, gold)?),
+            Source::Model(folder) => folder,
+        };
         let device = self.device.device()?;
-        let model = Zoo::with_hub(self.hub.hub(None)).find(&path.to_string_lossy())?;
-        let tagger = registry::load(&model, &device, &overrides)?;
-        warn_about_unknown_types(&model, tagger.labels(), gold);
+        let tagger = registry::load(model, &device, &overrides)?;
+        warn_about_unknown_types(model, tagger.labels(), gold);
         let mut gold = gold.to_vec();
         data::link_context(&mut gold, tagger.context());
         Ok(tagger.tag(&gold)?)

@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
-use strum::VariantNames;
 
 use super::format::FormatArgs;
 use super::print_json;
@@ -89,7 +88,7 @@ struct Convert {
     /// The format to write: columns, tokens_jsonl, text_jsonl, spert, w2ner, brat, doccano, gliner, spacy, prodigy,
     /// label_studio, conllu, pubtator, csv or text. By default what the ending of TO stands for: .conll columns, .jsonl
     /// tokens_jsonl, .json spert, .conllu conllu, .csv csv, .pubtator pubtator, .txt text, a folder brat.
-    #[arg(long, value_name = "FORMAT")]
+    #[arg(long, value_name = "FORMAT", value_parser = output_format)]
     into: Option<Format>,
     /// The tagging scheme to write: iob1, iob2, bioes or bmes.
     #[arg(long, default_value = "iob2", value_name = "SCHEME")]
@@ -317,6 +316,11 @@ impl Stats {
     }
 }
 
+/// A format that is to be written, by its name.
+fn output_format(name: &str) -> std::result::Result<Format, Error> {
+    Format::parse_output(name, &[])
+}
+
 impl Convert {
     fn run(self) -> Result<ExitCode> {
         let options = self.options()?;
@@ -366,7 +370,7 @@ impl Convert {
             bail!(
                 "{}: the ending does not stand for a format; name one with --into: {}",
                 self.to.display(),
-                Format::VARIANTS.join(", ")
+                Format::writable_names().collect::<Vec<_>>().join(", ")
             );
         };
         let has_tags = matches!(format, Format::Columns | Format::Csv) || self.tags;
@@ -479,5 +483,39 @@ impl Make {
             self.out.display()
         );
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        convert: Convert,
+    }
+
+    #[test]
+    fn only_formats_that_can_be_written_are_offered() {
+        let line = Line::try_parse_from(["x", "a.conll", "b.docx"]).unwrap();
+        let error = line.convert.options().unwrap_err().to_string();
+        assert!(
+            error.contains("--into: columns, tokens_jsonl, text_jsonl"),
+            "{error}"
+        );
+        let line = Line::try_parse_from(["x", "a.conll", "b", "--into", "colums"]);
+        let unknown = line.unwrap_err().to_string();
+        assert!(unknown.contains("did you mean `columns`?"), "{unknown}");
+        for error in [error, unknown] {
+            assert!(
+                error.contains("brat") && error.contains("label_studio, conllu"),
+                "{error}"
+            );
+            for name in ["doc_bin", "webanno", "bioc", "parquet"] {
+                assert!(!error.contains(name), "{name}: {error}");
+            }
+        }
     }
 }

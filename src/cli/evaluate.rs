@@ -68,8 +68,8 @@ impl Evaluate {
         let device = self.device.device()?;
         let model = Zoo::with_hub(self.hub.hub(None)).find(&self.model)?;
         let overrides = self.settings.overrides()?;
-        let mut sentences =
-            (self.corpora).sentences(&self.corpus, Some(&self.split), &self.format.options())?;
+        let options = self.format.options_as_trained(&model)?;
+        let mut sentences = (self.corpora).sentences(&self.corpus, Some(&self.split), &options)?;
         if !self.sweeps.is_empty() {
             let sweep = Sweep {
                 model: &model,

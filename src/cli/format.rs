@@ -1,9 +1,13 @@
 //! Options of all commands that read corpus files.
 
+use std::path::Path;
+
 use clap::Args;
 
 use crate::data::words::Segmentation;
 use crate::data::{Format, ReadOptions, SentenceCutting, TagScheme};
+use crate::model::folder::{self, ModelConfig};
+use crate::recipe::Recipe;
 
 /// How to read corpus files; what is not given is detected.
 #[derive(Debug, Args)]
@@ -20,6 +24,21 @@ impl FormatArgs {
     /// The options as the readers take them.
     pub fn options(&self) -> ReadOptions {
         self.reading.options(self.format)
+    }
+
+    /// The options with which texts are read as in the training of a model, where none are given: they are split into the same
+    /// words, and cut into sentences or not.
+    pub fn options_as_trained(&self, model: &Path) -> crate::error::Result<ReadOptions> {
+        let mut options = self.options();
+        let folder = folder::folder_of(model);
+        let config = ModelConfig::read(&folder)?;
+        options.segmentation = options.segmentation.or(Some(config.segmentation));
+        if options.sentences.is_none()
+            && let Ok(recipe) = Recipe::read(&folder.join("recipe.toml"), &[])
+        {
+            options.sentences = recipe.data.options.sentences;
+        }
+        Ok(options)
     }
 }
 
@@ -127,6 +146,10 @@ impl ReadArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::encoder::{EncoderConfig, LayerPooling, Pooling, ScratchConfig};
+    use crate::heads::seq_ner::{self, SeqNer};
+    use crate::heads::settings::{Preset, Settings};
+    use crate::text::Labels;
     use clap::Parser;
 
     #[derive(Debug, Parser)]
@@ -171,5 +194,44 @@ mod tests {
         assert_eq!(options.sentences, Some(SentenceCutting::Whole));
         assert_eq!(options.segmentation, Some(Segmentation::Cjk));
         assert!(parse("x a.json --sentences no").is_err());
+    }
+
+    #[test]
+    fn texts_are_read_as_in_training() {
+        let folder = tempfile::tempdir().unwrap();
+        let model = folder.path();
+        let options = |line: &str| {
+            let parsed = Reading::try_parse_from(line.split(' ')).unwrap();
+            parsed.format.options_as_trained(model)
+        };
+        assert!(options("x a.jsonl").is_err());
+        let encoder = EncoderConfig {
+            transformer: ScratchConfig::default().transformer(100),
+            pooling: Pooling::Max,
+            layers: LayerPooling::Last,
+            overlap: 0,
+            context: 0,
+            features: None,
+        };
+        let head = seq_ner::Config::of(Preset::Paper);
+        let config = ModelConfig {
+            segmentation: Segmentation::Cjk,
+            ..ModelConfig::new::<SeqNer>(&head, &Labels::new(["A"]), &encoder)
+        };
+        let json = serde_json::to_string(&config).unwrap();
+        std::fs::write(model.join("config.json"), json).unwrap();
+        let found = |line: &str| {
+            let options = options(line).unwrap();
+            (options.segmentation, options.sentences)
+        };
+        assert_eq!(found("x a.jsonl"), (Some(Segmentation::Cjk), None));
+        let recipe = "[data]\ntrain = [\"a.jsonl\"]\noptions = {sentences = \"cut\"}\n[head]\nname = \"seq_ner\"\n";
+        std::fs::write(model.join("recipe.toml"), recipe).unwrap();
+        let cut = Some(SentenceCutting::Cut);
+        assert_eq!(found("x a.jsonl"), (Some(Segmentation::Cjk), cut));
+        assert_eq!(
+            found("x a.jsonl --segmentation words --sentences whole"),
+            (Some(Segmentation::Words), Some(SentenceCutting::Whole))
+        );
     }
 }

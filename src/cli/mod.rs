@@ -29,7 +29,7 @@ use std::process::ExitCode;
 use burn::tensor::Device;
 use clap::{Args, Parser, Subcommand};
 
-use crate::data::datasets;
+use crate::data::{ReadOptions, datasets};
 use crate::device;
 use crate::error::{Error, nearest};
 use crate::eval;
@@ -138,7 +138,7 @@ impl CorpusArgs {
         &self,
         source: &str,
         split: Option<&str>,
-        options: &crate::data::ReadOptions,
+        options: &ReadOptions,
     ) -> anyhow::Result<Vec<Sentence>> {
         let path = Path::new(source);
         if path.exists() || source == "-" {

@@ -75,7 +75,10 @@ impl Predict {
             Some(name) => zoo.find(name)?,
             None => zoo.default_model()?,
         };
-        let tagger = registry::load(&model, &device, &self.settings.overrides()?)?;
+        let mut tagger = registry::load(&model, &device, &self.settings.overrides()?)?;
+        if let Some(longest) = self.longest {
+            tagger.set_longest(longest);
+        }
         if self.threshold > 0.0 && !tagger.is_calibrated() {
             tracing::info!(
                 "--threshold {}: the scores of this model are not calibrated, or not for these settings, so they need \
@@ -85,7 +88,6 @@ impl Predict {
         }
         let mut settings = tagger.document_settings();
         settings.whole = self.is_whole();
-        settings.longest = self.longest.unwrap_or(settings.longest);
         let inputs = self.inputs(settings)?;
         let bar = self.progress_bar();
         let mut output = self.output.open(&model, self.threshold)?;

@@ -14,7 +14,7 @@ use crate::data::write::{
 use crate::data::{Format, TagScheme};
 use crate::error::Error;
 use crate::model::document::Tagged;
-use crate::text::{Mention, Sentence, Span};
+use crate::text::Sentence;
 
 /// Where and how predictions are written.
 #[derive(Debug, Args)]
@@ -55,11 +55,8 @@ pub struct OutputArgs {
 
 /// A format by its name, or by a name people know it by.
 fn output_format(name: &str) -> std::result::Result<Format, Error> {
-    match name {
-        "jsonl" => Ok(Format::TextJsonl),
-        "conll" => Ok(Format::Columns),
-        name => name.parse(),
-    }
+    let others = [("jsonl", Format::TextJsonl), ("conll", Format::Columns)];
+    Format::parse_output(name, &others)
 }
 
 /// What stands between the sentences of the input.
@@ -72,22 +69,21 @@ pub enum Mark {
     Pause,
 }
 
-/// A stream of records, or a folder of files.
+/// A stream of records, a folder of files, or a page.
 enum Target {
     Stream(Writer<Box<dyn Write>>),
     Folder(BratWriter),
     Page(HtmlWriter<Box<dyn Write>>),
 }
 
-/// Collects the sentences of a record and writes it at its end.
+/// Writes the sentences of each record, or the record at its end.
 pub struct Output {
     target: Target,
     /// A file that gets its name at the end.
     file: Option<(NamedTempFile, PathBuf)>,
-    format: Format,
     threshold: f32,
-    /// The sentences of the record so far.
-    record: Vec<(Sentence, Vec<Mention>)>,
+    /// Whether the record has no sentences so far.
+    is_empty: bool,
     /// Number of records, and of those that could not be read.
     pub records: usize,
     pub bad: usize,
@@ -144,9 +140,8 @@ impl OutputArgs {
         Ok(Output {
             target,
             file,
-            format: self.format,
             threshold,
-            record: Vec::new(),
+            is_empty: true,
             records: 0,
             bad: 0,
         })
@@ -158,27 +153,6 @@ fn has_colours() -> bool {
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let is_dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
     std::io::stdout().is_terminal() && !is_set("NO_COLOR") && !is_dumb
-}
-
-/// Removes the words that no mention begins or ends with, and the context. The words of a long document take several times the
-/// memory of its text, and formats for documents need offsets only.
-fn keep_boundaries(sentence: &mut Sentence, mentions: &mut [Mention]) {
-    let spans = mentions.iter().map(|mention| mention.entity.span);
-    let mut kept: Vec<usize> = spans.flat_map(|span| [span.start, span.end - 1]).collect();
-    kept.sort_unstable();
-    kept.dedup();
-    let index = |word: usize| kept.partition_point(|other| *other < word);
-    for mention in mentions {
-        let span = &mut mention.entity.span;
-        *span = Span::new(index(span.start), index(span.end - 1) + 1);
-    }
-    sentence.words = kept
-        .iter()
-        .map(|word| sentence.words[*word].clone())
-        .collect();
-    sentence.pos = None;
-    sentence.left = Vec::new();
-    sentence.right = Vec::new();
 }
 
 /// A temporary file in the folder of a path, and a handle to write to it.
@@ -200,13 +174,13 @@ impl Output {
         match tagged {
             Tagged::Sentence(mut sentence, mut mentions) => {
                 mentions.retain(|mention| mention.score >= self.threshold);
-                if self.is_sentence_format() {
-                    return self.write(&[(sentence, mentions)]);
+                if self.joins_sentences() {
+                    // Not part of a document, and not missed there.
+                    sentence.pos = None;
+                    (sentence.left, sentence.right) = (Vec::new(), Vec::new());
                 }
-                if self.format != Format::Prodigy {
-                    keep_boundaries(&mut sentence, &mut mentions);
-                }
-                self.record.push((sentence, mentions));
+                self.is_empty = false;
+                self.write(&Annotated::predicted(&sentence, &mentions))?;
             }
             Tagged::Mark(Mark::Pause) => {
                 if let Target::Stream(writer) = &mut self.target {
@@ -215,12 +189,16 @@ impl Output {
             }
             Tagged::Mark(Mark::End) => {
                 self.records += 1;
-                let mut record = std::mem::take(&mut self.record);
-                if record.is_empty() && !self.is_sentence_format() {
+                if self.is_empty && self.joins_sentences() {
                     // An empty text has a record too.
-                    record.push((Sentence::default(), Vec::new()));
+                    self.write(&Annotated::predicted(&Sentence::default(), &[]))?;
                 }
-                self.write(&record)?;
+                self.is_empty = true;
+                match &mut self.target {
+                    Target::Stream(writer) => writer.end_record()?,
+                    Target::Folder(writer) => writer.end_record()?,
+                    Target::Page(writer) => writer.end_record()?,
+                }
             }
             Tagged::Mark(Mark::Unreadable(line, problem)) => {
                 self.records += 1;
@@ -238,22 +216,19 @@ impl Output {
         Ok(())
     }
 
-    /// Whether a sentence is written as soon as it is tagged, because the format does not join the sentences of a document.
-    fn is_sentence_format(&self) -> bool {
+    /// Whether the format joins the sentences of a document; else a sentence is written as soon as it is tagged.
+    fn joins_sentences(&self) -> bool {
         match &self.target {
-            Target::Stream(writer) => !writer.joins_predictions(),
-            Target::Folder(_) | Target::Page(_) => false,
+            Target::Stream(writer) => writer.joins_predictions(),
+            Target::Folder(_) | Target::Page(_) => true,
         }
     }
 
-    fn write(&mut self, record: &[(Sentence, Vec<Mention>)]) -> Result<()> {
-        let items: Vec<Annotated<'_>> = (record.iter())
-            .map(|(sentence, mentions)| Annotated::predicted(sentence, mentions))
-            .collect();
+    fn write(&mut self, item: &Annotated<'_>) -> Result<()> {
         match &mut self.target {
-            Target::Stream(writer) => writer.record(&items)?,
-            Target::Folder(writer) => writer.record(&items)?,
-            Target::Page(writer) => writer.record(&items)?,
+            Target::Stream(writer) => writer.add(item)?,
+            Target::Folder(writer) => writer.add(item)?,
+            Target::Page(writer) => writer.add(item)?,
         }
         Ok(())
     }
@@ -277,7 +252,7 @@ impl Output {
 mod tests {
     use super::*;
     use crate::data::words;
-    use crate::text::Entity;
+    use crate::text::{Entity, Mention};
     use clap::Parser;
 
     #[derive(Debug, Parser)]
@@ -322,6 +297,36 @@ mod tests {
         assert!(given.open(Path::new("m"), 0.5).is_err(), "overwrote a file");
         assert!(Line::try_parse_from(["x", "--html", "a", "--out", "b"]).is_err());
         assert!(Line::try_parse_from(["x", "--force"]).is_err());
+    }
+
+    #[test]
+    fn an_unknown_format_lists_all_names() {
+        let line = Line::try_parse_from(["x", "--format", "jsnl"]);
+        let error = line.unwrap_err().to_string();
+        for name in [
+            "jsonl, conll, columns",
+            "tokens_jsonl",
+            "text_jsonl",
+            "prodigy",
+            ", text\n",
+        ] {
+            assert!(error.contains(name), "{name}: {error}");
+        }
+        assert!(
+            error.contains("did you mean `jsonl`?") && !error.contains("parquet"),
+            "{error}"
+        );
+        let line = Line::try_parse_from(["x", "--format", "tokens-jsonl"]);
+        assert_eq!(line.unwrap().output.format, Format::TokensJsonl);
+        // A known format that is only read has an error of its own.
+        let error = arguments(&["--format", "parquet"])
+            .open(Path::new("m"), 0.0)
+            .err()
+            .unwrap();
+        assert!(
+            error.to_string().contains("parquet cannot be written"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -76,9 +76,8 @@ fn read_pair(path: &Path, options: &ReadOptions, corpus: &mut Collector) -> Resu
     corpus.set_file(&annotation_path);
     let first_problem = corpus.problems.len();
     for line in annotations.lines() {
-        match line.text {
-            Err(column) => corpus.bad_encoding(line.number, column),
-            Ok(text) if text.starts_with('T') => match text_bound(text, line.number) {
+        match corpus.line_text(&line) {
+            Some(text) if text.starts_with('T') => match text_bound(text, line.number) {
                 Ok((entity, surface)) => {
                     if has_surface(&entity, surface, &index, corpus) {
                         document.entities.push(entity);
@@ -86,7 +85,7 @@ fn read_pair(path: &Path, options: &ReadOptions, corpus: &mut Collector) -> Resu
                 }
                 Err(error) => corpus.error(line.number, error.to_string()),
             },
-            Ok(_) => {}
+            _ => {}
         }
     }
     let first = corpus.sentences.len();

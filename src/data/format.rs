@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use strum::VariantNames;
+use strum::{IntoEnumIterator, VariantNames};
 
 use super::tags::scheme::TagScheme;
 use super::words::Segmentation;
@@ -77,6 +77,36 @@ pub enum Format {
 
 fn unknown_format(name: &str) -> Error {
     unknown_name("format", name, Format::VARIANTS)
+}
+
+impl Format {
+    /// True for formats that can be written; the others are only read.
+    pub fn is_writable(self) -> bool {
+        !matches!(
+            self,
+            Format::DocBin | Format::Webanno | Format::Bioc | Format::Parquet
+        )
+    }
+
+    /// The names of the formats that can be written.
+    pub fn writable_names() -> impl Iterator<Item = &'static str> {
+        let formats = Format::iter().zip(Format::VARIANTS);
+        formats.filter_map(|(format, name)| format.is_writable().then_some(*name))
+    }
+
+    /// The format with this name, which is to be written. `others` are further names; the error for an unknown name lists
+    /// them and all formats that can be written.
+    pub fn parse_output(name: &str, others: &[(&'static str, Format)]) -> Result<Format, Error> {
+        let other = others.iter().find(|(other, _)| *other == name);
+        if let Some((_, format)) = other {
+            return Ok(*format);
+        }
+        name.parse().map_err(|_| {
+            let others = others.iter().map(|(name, _)| *name);
+            let names: Vec<&str> = others.chain(Format::writable_names()).collect();
+            unknown_name("output format", name, &names)
+        })
+    }
 }
 
 /// The error for a name that is not one of `known`, with a suggestion.
@@ -193,6 +223,22 @@ impl ReadOptions {
 mod tests {
     use super::*;
     use strum::IntoEnumIterator;
+
+    #[test]
+    fn formats_that_are_offered_can_be_written() {
+        use crate::data::write::{WriteOptions, Writer};
+        for format in Format::iter().filter(|format| *format != Format::Brat) {
+            let writer = Writer::begin(Vec::new(), WriteOptions::of(format));
+            assert_eq!(writer.is_ok(), format.is_writable(), "{format}");
+        }
+        assert!(Format::Brat.is_writable());
+        let names: Vec<&str> = Format::writable_names().collect();
+        assert!(
+            names
+                .iter()
+                .all(|name| name.parse::<Format>().is_ok_and(Format::is_writable))
+        );
+    }
 
     #[test]
     fn names_parse_to_their_format() {

@@ -98,6 +98,7 @@ impl Leakage {
                 self.first.display()
             ),
             severity: Severity::Warning,
+            correction: None,
         }
     }
 }

@@ -8,6 +8,7 @@ mod brat;
 pub mod check;
 mod columns;
 mod conllu;
+mod correction;
 mod csv;
 pub mod datasets;
 mod detect;
@@ -43,6 +44,7 @@ use std::path::{Path, PathBuf};
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
+pub use correction::Correction;
 pub use detect::detect_format;
 pub use format::{Format, ReadOptions, SentenceCutting};
 pub use leakage::{Leakage, leakage_key};
@@ -77,6 +79,8 @@ pub struct Problem {
     pub message: String,
     /// Warning or error.
     pub severity: Severity,
+    /// What the reader did about it, if anything. Records with an error are always left out.
+    pub correction: Option<Correction>,
 }
 
 impl fmt::Display for Problem {
@@ -138,13 +142,22 @@ pub fn read(path: &Path, options: &ReadOptions) -> Result<Vec<Sentence>> {
         ..
     } = corpus;
     if let Some(first) = problems.first() {
-        let count = problems.len();
-        tracing::warn!(
-            "{count} warnings, listed by `nerzoo data check {}`; the first: {first}",
-            path.display()
-        );
+        tracing::warn!("{}", warning_line(problems.len(), path, first));
     }
     Ok(sentences)
+}
+
+/// One line about all warnings of a file.
+fn warning_line(count: usize, path: &Path, first: &Problem) -> String {
+    let (warnings, which) = if count == 1 {
+        ("warning", "it is")
+    } else {
+        ("warnings", "the first")
+    };
+    format!(
+        "{count} {warnings}, listed by `nerzoo data check {}`; {which}: {first}",
+        path.display()
+    )
 }
 
 /// Reads several files as one corpus, in the given order.
@@ -243,13 +256,12 @@ fn plain_text(source: &Source, options: &ReadOptions, corpus: &mut Collector) {
         corpus.warn(0, warning);
     }
     for line in source.lines() {
-        match line.text {
-            Err(column) => corpus.bad_encoding(line.number, column),
-            Ok(text) if text.trim().is_empty() => {}
-            Ok(text) => corpus.push(
-                line.number,
-                words::sentence(text, options.segmentation.unwrap_or_default()),
-            ),
+        let text = corpus
+            .line_text(&line)
+            .filter(|text| !text.trim().is_empty());
+        if let Some(text) = text {
+            let sentence = words::sentence(text, options.segmentation.unwrap_or_default());
+            corpus.push(line.number, sentence);
         }
     }
 }
@@ -318,6 +330,19 @@ mod tests {
         let path = folder.path().join(name);
         std::fs::write(&path, content).unwrap();
         (folder, path)
+    }
+
+    #[test]
+    fn one_warning_is_not_plural() {
+        let (_folder, path) = write(
+            "a.conll",
+            b"Ada\tI-PER\nBo\tB-PER\nmet\tO\nCy\tB-PER\nDe\tI-LOC\n",
+        );
+        let (_, problems) = scan(&path, &ReadOptions::default()).unwrap();
+        let line = |count| warning_line(count, &path, &problems[0]);
+        assert!(line(1).starts_with("1 warning, listed by `nerzoo data check "));
+        assert!(line(2).starts_with("2 warnings, listed by `nerzoo data check "));
+        assert!(line(2).contains("; the first: "));
     }
 
     #[test]
@@ -456,6 +481,7 @@ mod tests {
             location: Location::line("a.txt", 3),
             message: "bad".to_string(),
             severity: Severity::Warning,
+            correction: None,
         };
         assert_eq!(
             serde_json::to_value(&problem).unwrap(),

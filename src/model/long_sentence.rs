@@ -31,19 +31,10 @@ fn characters(words: &[Word]) -> usize {
 /// up to a quarter of their words. A window ends after punctuation or before white space if there is such a place in its
 /// last quarter.
 pub fn windows(words: &[Word], longest: usize) -> Vec<Range<usize>> {
-    let most = most_characters(longest);
     let mut windows = Vec::new();
     let mut start = 0;
     loop {
-        let mut end = start;
-        let mut count = 0;
-        while end < words.len() && end - start < longest.max(1) {
-            count += words[end].end - words[end].start;
-            if count > most && end > start {
-                break;
-            }
-            end += 1;
-        }
+        let end = window_end(words, start, longest);
         if end >= words.len() {
             windows.push(start..words.len());
             return windows;
@@ -56,6 +47,20 @@ pub fn windows(words: &[Word], longest: usize) -> Vec<Range<usize>> {
     }
 }
 
+/// The largest end of a window that begins at `start`: it has up to `longest` words, and not too many characters.
+pub(super) fn window_end(words: &[Word], start: usize, longest: usize) -> usize {
+    let most = most_characters(longest);
+    let (mut end, mut count) = (start, 0);
+    while end < words.len() && end - start < longest.max(1) {
+        count += words[end].end - words[end].start;
+        if count > most && end > start {
+            break;
+        }
+        end += 1;
+    }
+    end
+}
+
 /// The best place to end a window: the last of those with the highest rank.
 fn best_end(words: &[Word], ends: Range<usize>) -> usize {
     (ends.start.max(1)..=ends.end)
@@ -64,7 +69,7 @@ fn best_end(words: &[Word], ends: Range<usize>) -> usize {
 }
 
 /// How well a window can end before a word: best after a mark that ends a sentence or clause.
-fn rank(words: &[Word], end: usize) -> u8 {
+pub(super) fn rank(words: &[Word], end: usize) -> u8 {
     let (last, next) = (&words[end - 1], words.get(end));
     let rank = match last.text.chars().next() {
         Some('.' | '!' | '?' | '…' | '。' | '！' | '？' | '।' | '؟' | '۔') => 3,
@@ -150,15 +155,13 @@ impl Merger {
         let Some(window) = self.windows.get(number).cloned() else {
             return;
         };
-        // Mentions of the window before that reach into this one.
-        let is_rival = |(mention, _, of): &(Mention, usize, usize)| {
-            of + 1 >= number && mention.entity.span.end > window.start
-        };
+        // Mentions of the window before, and those of them that reach into this one.
         let from = self.kept.partition_point(|(_, _, of)| of + 1 < number);
-        let rivals: Vec<usize> = (from..self.kept.len())
-            .filter(|index| is_rival(&self.kept[*index]))
+        let before = self.kept.split_off(from);
+        let rivals: Vec<usize> = (0..before.len())
+            .filter(|index| before[*index].0.entity.span.end > window.start)
             .collect();
-        let mut dropped = vec![false; self.kept.len()];
+        let mut dropped = vec![false; before.len()];
         let mut found = Vec::new();
         for mut mention in mentions {
             let span = mention.entity.span;
@@ -168,10 +171,10 @@ impl Merger {
             if self.is_better_elsewhere(number, span, distance) {
                 continue;
             }
-            let clashing = |index: &&usize| self.clash(span, self.kept[**index].0.entity.span);
+            let clashing = |index: &&usize| self.clash(span, before[**index].0.entity.span);
             let clashing: Vec<usize> = rivals.iter().filter(clashing).copied().collect();
             let is_better = |index: &usize| {
-                let (other, far, _) = &self.kept[*index];
+                let (other, far, _) = &before[*index];
                 distance > *far || (distance == *far && mention.score > other.score)
             };
             if clashing.iter().all(is_better) {
@@ -179,8 +182,9 @@ impl Merger {
                 found.push((mention, distance, number));
             }
         }
-        let mut dropped = dropped.into_iter();
-        self.kept.retain(|_| !dropped.next().unwrap_or(false));
+        let remaining = before.into_iter().zip(dropped);
+        let remaining = remaining.filter_map(|(kept, dropped)| (!dropped).then_some(kept));
+        self.kept.extend(remaining);
         self.kept.extend(found);
     }
 
@@ -201,12 +205,12 @@ impl Merger {
         let left = if window.start == 0 {
             usize::MAX
         } else {
-            span.start - window.start
+            span.start.saturating_sub(window.start)
         };
         let right = if window.end == self.words {
             usize::MAX
         } else {
-            window.end - span.end
+            window.end.saturating_sub(span.end)
         };
         left.min(right)
     }

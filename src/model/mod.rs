@@ -8,6 +8,7 @@ pub mod folder;
 pub mod long_sentence;
 pub mod manifest;
 pub mod parameters;
+pub mod parts;
 pub mod recognizer;
 pub mod tagger;
 pub mod weights_file;

@@ -16,6 +16,7 @@ use crate::heads::{Detail, Diagnosis, Head, settings};
 use crate::model::calibration::Calibration;
 use crate::model::document::{DocumentSettings, TagQueue, Tagged, TextSentences, word_bytes};
 use crate::model::folder::replace_settings;
+use crate::model::parts::Parts;
 use crate::model::recognizer::Recognizer;
 use crate::process;
 use crate::recipe::set::Assignment;
@@ -39,7 +40,8 @@ const AHEAD: usize = 2;
 
 /// A trained model of any head, ready to use.
 pub trait Tagger: Send + Sync {
-    /// The mentions of each sentence. A failure of the device is an error.
+    /// The mentions of each sentence. One of more than [`longest`](Self::longest) words is tagged in windows that overlap. A
+    /// failure of the device is an error.
     fn tag(&self, sentences: &[Sentence]) -> Result<Vec<Vec<Mention>>>;
 
     /// Splits the words of sentences into pieces, ahead of [`tag_encoded`](Self::tag_encoded). A tagger without pieces counts
@@ -102,6 +104,9 @@ pub trait Tagger: Send + Sync {
     fn longest(&self) -> usize {
         LONGEST
     }
+
+    /// From now on, tags sentences of up to this many words as a whole.
+    fn set_longest(&mut self, _longest: usize) {}
 
     /// How documents are cut for it.
     fn document_settings(&self) -> DocumentSettings {
@@ -243,7 +248,7 @@ impl<H: Head> ModelTagger<H> {
         }
     }
 
-    /// The head's scores for each sentence, to choose decoding settings on.
+    /// The head's scores for each sentence, to choose decoding settings on. Every sentence is scored as a whole.
     pub fn candidates(&self, sentences: &[Sentence]) -> Result<Vec<H::Candidates>> {
         let mut all = vec![None; sentences.len()];
         self.each_batch(sentences, |batch, pieces| {
@@ -262,8 +267,9 @@ impl<H: Head> ModelTagger<H> {
         settings: &[&H::Config],
     ) -> Result<Vec<Vec<Vec<Mention>>>> {
         let head = &self.model.head;
-        let mut all = vec![vec![Vec::new(); sentences.len()]; settings.len()];
-        self.each_batch(sentences, |batch, pieces| {
+        let parts = self.parts(sentences);
+        let mut all = vec![vec![Vec::new(); parts.sentences().len()]; settings.len()];
+        self.each_batch(parts.sentences(), |batch, pieces| {
             let found = head.candidates(&self.model.states(pieces, false));
             for (index, candidates) in batch.iter().zip(found) {
                 for (mentions, settings) in all.iter_mut().zip(settings) {
@@ -271,9 +277,18 @@ impl<H: Head> ModelTagger<H> {
                 }
             }
         })?;
-        Ok(all)
+        let all = all.into_iter();
+        Ok(all
+            .map(|mentions| parts.merge(mentions, head.nested()))
+            .collect())
     }
 
+    /// The sentences as the head reads them.
+    fn parts<'a>(&self, sentences: &'a [Sentence]) -> Parts<'a> {
+        Parts::new(sentences, self.longest(), self.context > 0)
+    }
+
+    /// The mentions of sentences that are short enough, and that may be split into pieces already.
     fn tag_batches(
         &self,
         sentences: &[Sentence],
@@ -354,7 +369,9 @@ fn prepare(
 
 impl<H: Head> Tagger for ModelTagger<H> {
     fn tag(&self, sentences: &[Sentence]) -> Result<Vec<Vec<Mention>>> {
-        self.tag_batches(sentences, None)
+        let parts = self.parts(sentences);
+        let mentions = self.tag_batches(parts.sentences(), None)?;
+        Ok(parts.merge(mentions, self.nested()))
     }
 
     fn encode(&self, sentences: &[Sentence]) -> Vec<EncodedSentence> {
@@ -366,7 +383,9 @@ impl<H: Head> Tagger for ModelTagger<H> {
         sentences: &[Sentence],
         encoded: &[EncodedSentence],
     ) -> Result<Vec<Vec<Mention>>> {
-        if sentences.len() != encoded.len() {
+        let count = self.parts(sentences).sentences().len();
+        // A sentence that has to be cut has other pieces.
+        if sentences.len() != encoded.len() || sentences.len() != count {
             return self.tag(sentences);
         }
         self.tag_batches(sentences, Some(encoded))
@@ -394,13 +413,19 @@ impl<H: Head> Tagger for ModelTagger<H> {
     }
 
     fn diagnose(&self, sentences: &[Sentence]) -> Result<Diagnosis> {
-        let mut all = Diagnosis::empty(sentences.len());
-        self.each_batch(sentences, |batch, pieces| {
+        let parts = self.parts(sentences);
+        let mut all = Diagnosis::empty(parts.sentences().len());
+        self.each_batch(parts.sentences(), |batch, pieces| {
             let head = &self.model.head;
             let candidates = head.candidates(&self.model.states(pieces, false));
             all.insert(batch, head.diagnose(&candidates, Detail::Full));
         })?;
         self.calibrate(&mut all.mentions);
+        all.mentions = parts.merge(all.mentions, self.nested());
+        for evidence in &mut all.evidence {
+            let mentions = std::mem::take(&mut evidence.mentions);
+            evidence.mentions = parts.merge(mentions, evidence.nested);
+        }
         Ok(all)
     }
 
@@ -431,5 +456,9 @@ impl<H: Head> Tagger for ModelTagger<H> {
     fn longest(&self) -> usize {
         let of_head = || H::longest_sentence(self.model.head.config());
         self.longest.unwrap_or_else(of_head)
+    }
+
+    fn set_longest(&mut self, longest: usize) {
+        self.longest = Some(longest);
     }
 }

@@ -1,5 +1,6 @@
 //! A run from recipe to model folder.
 
+use std::borrow::Cow;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,6 +33,7 @@ use crate::eval::{self, Evaluation, Report};
 use crate::heads::Head;
 use crate::hub::Hub;
 use crate::model::calibration::Calibration;
+use crate::model::parts::gold_pieces;
 use crate::model::recognizer::Recognizer;
 use crate::model::tagger::{ModelTagger, Tagger};
 use crate::model::{card, folder};
@@ -212,7 +214,9 @@ impl<H: Head> PreparedRun<H> {
             .collect();
         let model = self.model(&devices[0])?;
         let train = Loader::new(Arc::new(self.batcher(&self.corpus.train, settings.batch)));
-        let valid = Loader::new(Arc::new(self.batcher(&self.corpus.dev, 2 * settings.batch)));
+        let valid = Loader::new(Arc::new(
+            self.batcher(&self.dev_pieces(), 2 * settings.batch),
+        ));
         self.describe(options, &model, &train);
         let (optimizer, scale) = optimizer(settings);
         let batches: Vec<usize> = (1..=settings.epochs)
@@ -401,14 +405,22 @@ impl<H: Head> PreparedRun<H> {
         .with_documents(self.segmentation.segmentation, self.recipe.predict.longest)
     }
 
+    /// The dev sentences as they are scored during training: those that are too long for the head in pieces, which do not cut
+    /// an entity. The final scores are those of whole sentences, tagged as after training.
+    fn dev_pieces(&self) -> Cow<'_, [Sentence]> {
+        let longest = self.recipe.predict.longest;
+        let longest = longest.unwrap_or_else(|| H::longest_sentence(&self.head));
+        gold_pieces(&self.corpus.dev, longest, self.encoder.context > 0)
+    }
+
     /// Chooses decoding settings on the dev sentences, if the recipe says so and there are any.
     pub(super) fn tune(&self, model: &Recognizer<H>) -> Result<Option<Tuned<H::Config>>> {
-        let dev = &self.corpus.dev;
+        let dev = self.dev_pieces();
         if dev.is_empty() || !self.recipe.train.tune {
             return Ok(None);
         }
-        let candidates = self.tagger(model).candidates(dev)?;
-        let scored: Vec<_> = (candidates.into_iter().zip(dev).enumerate())
+        let candidates = self.tagger(model).candidates(&dev)?;
+        let scored: Vec<_> = (candidates.into_iter().zip(dev.iter()).enumerate())
             .map(|(index, (candidates, sentence))| ScoredSentence {
                 index,
                 candidates,

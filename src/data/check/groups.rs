@@ -117,6 +117,7 @@ mod tests {
             location: Location::line("a.txt", line),
             message: message.to_string(),
             severity,
+            correction: None,
         }
     }
 

@@ -141,6 +141,7 @@ fn unreadable(file: &Path, error: Error) -> Problem {
         location,
         message,
         severity: Severity::Error,
+        correction: None,
     }
 }
 

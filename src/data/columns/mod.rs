@@ -64,12 +64,9 @@ pub(super) fn read(source: &Source, options: &ReadOptions, corpus: &mut Collecto
         names: layout.names.clone(),
     };
     for line in source.lines() {
-        match line.text {
-            Err(column) => {
-                reader.corpus.bad_encoding(line.number, column);
-                reader.invalid = true;
-            }
-            Ok(text) => reader.line(line.number, text),
+        match reader.corpus.line_text(&line) {
+            Some(text) => reader.line(line.number, text),
+            None => reader.invalid = true,
         }
     }
     reader.end_sentence();

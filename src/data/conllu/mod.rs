@@ -51,14 +51,11 @@ pub(super) fn read(source: &Source, options: &ReadOptions, corpus: &mut Collecto
         tally: Tally::default(),
     };
     for line in source.lines() {
-        match line.text {
-            Err(column) => {
-                reader.corpus.bad_encoding(line.number, column);
-                reader.invalid = true;
-            }
-            Ok(text) if text.trim().is_empty() => reader.end_sentence(),
-            Ok(text) if text.starts_with('#') => reader.comment(text),
-            Ok(text) => reader.row(line.number, text),
+        match reader.corpus.line_text(&line) {
+            Some(text) if text.trim().is_empty() => reader.end_sentence(),
+            Some(text) if text.starts_with('#') => reader.comment(text),
+            Some(text) => reader.row(line.number, text),
+            None => reader.invalid = true,
         }
     }
     reader.end_sentence();

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::data::correction::{Correction, Message};
 use crate::data::source::Collector;
-
-/// A document without sentence starts and more words than this is worth a warning.
-pub(super) const LONG_SENTENCE: usize = 200;
 
 /// Counts over all documents, for messages about the whole file.
 #[derive(Default)]
@@ -15,8 +13,6 @@ pub(super) struct Counts {
     pub unannotated: usize,
     /// Tokens without annotation in other documents.
     pub missing: usize,
-    /// Documents of more than [`LONG_SENTENCE`] words without sentence starts.
-    pub long: usize,
     pub joined: usize,
     pub blank: usize,
     /// Number of spans in each span group that was read.
@@ -64,13 +60,11 @@ impl Counts {
             }
         }
         if !self.left_out.is_empty() {
-            corpus.warn(
-                0,
-                format!(
-                    "spans without a type, or of another kind, were left out: {}",
-                    list(&self.left_out)
-                ),
+            let text = format!(
+                "spans without a type, or of another kind, were left out: {}",
+                list(&self.left_out)
             );
+            corpus.warn(0, Message::corrected(text, Correction::LeftOut));
         }
         if self.joined > 0 {
             corpus.warn(0, format!(
@@ -79,16 +73,8 @@ impl Counts {
             ));
         }
         if self.blank > 0 {
-            corpus.warn(
-                0,
-                format!("{} entities consist of white space; left out", self.blank),
-            );
-        }
-        if self.long > 0 {
-            corpus.warn(0, format!(
-                "{} documents of more than {LONG_SENTENCE} tokens have no sentence starts, so each is one sentence; add them, for example with spaCy's `sentencizer`",
-                self.long
-            ));
+            let text = format!("{} entities consist of white space; left out", self.blank);
+            corpus.warn(0, Message::corrected(text, Correction::LeftOut));
         }
     }
 }

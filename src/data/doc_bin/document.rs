@@ -28,6 +28,8 @@ pub(super) struct Document<'a> {
     pub name: String,
     pub tokens: Vec<Token<'a>>,
     pub entities: Vec<TokenSpan<'a>>,
+    /// Whether it is known for a token after the first that a sentence starts or does not start there.
+    pub has_starts: bool,
 }
 
 /// The sentences of a document, and what was lost or changed.

@@ -12,10 +12,11 @@ mod strings;
 
 use std::collections::BTreeMap;
 
+use super::sentences::annotated_text;
 use super::source::compressed::{Limit, inflate};
 use super::source::{Collector, Source};
 use super::{ReadOptions, SentenceCutting};
-use counts::{Counts, LONG_SENTENCE};
+use counts::Counts;
 use document::{Document, Token, TokenSpan};
 use msgpack::Cursor;
 use strings::Strings;
@@ -166,8 +167,14 @@ impl<'a> DocBin<'a> {
                     let cut = document.sentences(whole);
                     counts.joined += cut.joined;
                     counts.blank += cut.blank;
-                    for sentence in cut.sentences {
-                        corpus.push(number, sentence);
+                    for mut sentence in cut.sentences {
+                        if document.has_starts || whole {
+                            corpus.push(number, sentence);
+                        } else {
+                            // The file does not say where sentences start.
+                            sentence.text += &std::mem::take(&mut sentence.trailing);
+                            annotated_text::push_document(sentence, number, options, corpus);
+                        }
                     }
                 }
                 Err(problem) => corpus.error(
@@ -215,10 +222,9 @@ impl<'a> DocBin<'a> {
                     .clone()
                     .all(|token| self.value(token, *attribute) != 0)
         });
-        let mut has_starts = false;
         for token in range.clone() {
             let start = self.value(token, SENT_START);
-            has_starts |= token > range.start && start != 0;
+            document.has_starts |= token > range.start && start != 0;
             document.tokens.push(Token {
                 text: self.string(self.value(token, ORTH))?,
                 space: if unknown_spaces {
@@ -245,7 +251,6 @@ impl<'a> DocBin<'a> {
         } else {
             counts.missing += missing;
         }
-        counts.long += usize::from(!has_starts && range.len() > LONG_SENTENCE);
         Ok(document)
     }
 
@@ -440,6 +445,81 @@ mod tests {
         let (sentences, _) = from_bytes(FLAT, &options);
         assert_eq!(sentences.len(), 3);
         assert_eq!(sentences[0].entities.len(), 4);
+    }
+
+    /// A DocBin with one document of words, each with the tag of its entity (1 inside, 2 outside, 3 begin) and its sentence
+    /// start, which is left out of the file if it is `None`.
+    fn file(words: &[(&str, u64, Option<u64>)]) -> Vec<u8> {
+        let bytes = |content: Vec<u8>| {
+            let length = u16::try_from(content.len()).unwrap().to_be_bytes();
+            [&[0xc5][..], &length, &content].concat()
+        };
+        let text = |text: &str| {
+            let length = 0xa0 | u8::try_from(text.len()).unwrap();
+            [&[length][..], text.as_bytes()].concat()
+        };
+        let has_starts = words[0].2.is_some();
+        let mut attributes = vec![ORTH, ENT_IOB, ENT_TYPE];
+        attributes.extend(has_starts.then_some(SENT_START));
+        let mut tokens = Vec::new();
+        for (word, tag, start) in words {
+            let label = if *tag == 2 { 0 } else { strings::hash(b"PERS") };
+            let values = [strings::hash(word.as_bytes()), *tag, label];
+            tokens.extend(values.into_iter().chain(*start).flat_map(u64::to_le_bytes));
+        }
+        let mut file = vec![0x85];
+        file.extend(text("attrs"));
+        file.push(0x90 | attributes.len() as u8);
+        file.extend(attributes.iter().map(|attribute| *attribute as u8));
+        file.extend(text("strings"));
+        file.extend([0xdc, 0, words.len() as u8 + 1]);
+        file.extend(text("PERS"));
+        file.extend(words.iter().flat_map(|(word, ..)| text(word)));
+        for (name, content) in [
+            ("lengths", (words.len() as i32).to_le_bytes().to_vec()),
+            ("tokens", tokens),
+            ("spaces", vec![1; words.len()]),
+        ] {
+            file.extend(text(name));
+            file.extend(bytes(content));
+        }
+        zlib(&file)
+    }
+
+    #[test]
+    fn a_document_without_sentence_starts_is_cut_by_the_rules() {
+        let words = [
+            "Zoë", "met", "Yahoo", "!", "Inc", "staff", "there", ".", "They", "left", "it", ".",
+        ];
+        let with = |starts: Option<u64>| -> Vec<(&str, u64, Option<u64>)> {
+            let tags = [3, 2, 3, 1, 1, 2, 2, 2, 2, 2, 2, 2];
+            (words.iter().zip(tags))
+                .map(|(word, tag)| (*word, tag, starts))
+                .collect()
+        };
+        let text = format!("{} ", words.join(" "));
+        let (sentences, problems) = from_bytes(&file(&with(None)), &ReadOptions::default());
+        let texts: Vec<&str> = sentences.iter().map(|one| one.text.as_str()).collect();
+        assert_eq!(
+            texts,
+            ["Zoë met Yahoo ! Inc staff there .", "They left it ."],
+            "{problems:?}"
+        );
+        assert_eq!(
+            surfaces(&sentences[0]),
+            [("Zoë", "PERS"), ("Yahoo ! Inc", "PERS")]
+        );
+        assert_eq!((sentences[1].offset, sentences[1].len()), (34, 4));
+        assert_eq!(joined(&sentences, 1), text);
+        let whole = ReadOptions {
+            sentences: Some(SentenceCutting::Whole),
+            ..ReadOptions::default()
+        };
+        let (sentences, _) = from_bytes(&file(&with(None)), &whole);
+        assert_eq!((sentences.len(), joined(&sentences, 1)), (1, text.clone()));
+        // Starts that are known are followed, also if there is none: spaCy writes -1 for a token that starts no sentence.
+        let (sentences, _) = from_bytes(&file(&with(Some(u64::MAX))), &ReadOptions::default());
+        assert_eq!((sentences.len(), joined(&sentences, 1)), (1, text));
     }
 
     #[test]

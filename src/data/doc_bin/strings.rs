@@ -75,7 +75,7 @@ impl<'a> Strings<'a> {
 }
 
 /// MurmurHash64A with seed 1.
-fn hash(bytes: &[u8]) -> u64 {
+pub(super) fn hash(bytes: &[u8]) -> u64 {
     const FACTOR: u64 = 0xc6a4_a793_5bd1_e995;
     const SHIFT: u32 = 47;
     let mut hash = 1 ^ (bytes.len() as u64).wrapping_mul(FACTOR);

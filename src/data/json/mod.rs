@@ -17,7 +17,6 @@ mod label_names;
 mod parse;
 pub(super) mod record;
 mod survey;
-mod tag_style;
 mod tags;
 pub(super) mod text;
 pub(super) mod values;

@@ -10,6 +10,7 @@ use super::keys::{Annotations, KNOWN};
 use super::survey::Survey;
 use super::values::type_name;
 use super::{Place, document, records};
+use crate::data::correction::{Correction, Message};
 use crate::data::source::tally::Tally;
 use crate::data::source::{Collector, Source};
 use crate::data::{ReadOptions, Severity};
@@ -150,27 +151,28 @@ impl<'a, 'b> Record<'a, 'b> {
     }
 
     /// Reports an error about the record, which is then not used.
-    pub fn error(&mut self, message: impl AsRef<str>) {
+    pub fn error(&mut self, message: impl Into<Message>) {
         self.valid = false;
-        self.report(Severity::Error, message.as_ref());
+        self.report(Severity::Error, message.into());
     }
 
     /// Reports an invalid entity: an error of the record, or in a mended copy a warning about an entity left out.
     pub fn invalid_entity(&mut self, message: String) {
         if self.corpus.mending {
-            self.warn(format!("{message}; the entity is left out"));
+            let text = format!("{message}; the entity is left out");
+            self.warn(Message::corrected(text, Correction::LeftOut));
         } else {
             self.error(message);
         }
     }
 
     /// Reports a warning about the record.
-    pub fn warn(&mut self, message: impl AsRef<str>) {
-        self.report(Severity::Warning, message.as_ref());
+    pub fn warn(&mut self, message: impl Into<Message>) {
+        self.report(Severity::Warning, message.into());
     }
 
-    fn report(&mut self, severity: Severity, message: &str) {
-        let message = format!("{}{message}", self.place.prefix);
+    fn report(&mut self, severity: Severity, message: Message) {
+        let message = message.after(&self.place.prefix);
         self.corpus.report(severity, self.place.at, message);
     }
 

@@ -8,12 +8,12 @@ use super::entity::{RawSpan, Unit, parse_entities};
 use super::keys::Annotations;
 use super::parse::parse_all;
 use super::record::RecordKind;
-use super::tag_style::NO_TYPE;
 use super::tags::{Layers, TagRules, TagSurvey, layers};
 use super::values::canonical;
 use super::{Place, label_names};
 use crate::data::sentences::offset_unit::{OffsetUnit, is_same};
 use crate::data::source::{Collector, Source};
+use crate::data::tags::style::NO_TYPE;
 use crate::data::{ReadOptions, words};
 use crate::text::CharacterIndex;
 
@@ -194,7 +194,7 @@ impl Survey {
         }
         let (line, tag_key) = self.tags.first.clone().unzip();
         let tags = self.tags.decide(options.scheme, names.as_deref());
-        if tags.has_no_types {
+        if tags.have_no_types() {
             let line = line.unwrap_or_default();
             corpus.warn(
                 line,

@@ -7,10 +7,12 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::tag_style::Style;
+use crate::data::correction::Message;
 use crate::data::sentences::entities::{given_twice, ranges};
 use crate::data::tags::bio;
+use crate::data::tags::multi::CellReading;
 use crate::data::tags::scheme::TagScheme;
+use crate::data::tags::style::TagStyle;
 use crate::text::Entity;
 
 /// The tags of a sentence: layers of one tag for each word.
@@ -182,16 +184,25 @@ impl TagSurvey {
                 }
             })
             .collect();
-        let style = Style::detect(&named);
-        let normal: Vec<String> = named.iter().map(|tag| style.normalise(tag)).collect();
+        let style = match TagStyle::detect(named.iter().copied(), None) {
+            // Numbers after the types of JSON files belong to the types.
+            Ok(TagStyle::Numbered) => TagStyle::Plain,
+            // Lists of tags are layers already.
+            Ok(TagStyle::Marked(_)) | Err(_) => TagStyle::Marked(CellReading::default()),
+            Ok(style) => style,
+        };
+        let normal: Vec<String> = named
+            .iter()
+            .map(|tag| style.normalised(tag).into_owned())
+            .collect();
         let detected = || {
             let sequences = self.sequences.iter();
             TagScheme::detect(
                 sequences.map(|tags| tags.iter().map(|tag| normal[*tag as usize].as_str())),
             )
         };
-        let scheme = match (style, scheme) {
-            (Style::Plain, _) => TagScheme::Iob1,
+        let scheme = match (&style, scheme) {
+            (TagStyle::Plain, _) => TagScheme::Iob1,
             (_, Some(scheme)) => scheme,
             (_, None) => detected(),
         };
@@ -200,7 +211,7 @@ impl TagSurvey {
             scheme,
             names: raw.zip(normal.iter().cloned()).collect(),
             unnamed,
-            has_no_types: style == Style::Bare,
+            style,
         }
     }
 }
@@ -213,17 +224,21 @@ pub(super) struct TagRules {
     names: HashMap<String, String>,
     /// Numbers without a name.
     unnamed: HashSet<String>,
-    /// Whether the tags have marks only.
-    pub has_no_types: bool,
+    style: TagStyle,
 }
 
 impl TagRules {
+    /// Whether the tags have marks only.
+    pub fn have_no_types(&self) -> bool {
+        self.style == TagStyle::Bare
+    }
+
     /// Decodes the layers of a sentence. Returns the entities, warnings, and the first error.
     pub fn decode(
         &self,
         key: &str,
         layers: &Layers<'_>,
-    ) -> (Vec<Entity>, Vec<String>, Option<String>) {
+    ) -> (Vec<Entity>, Vec<Message>, Option<Message>) {
         let (mut found, mut warnings) = (Vec::new(), Vec::new());
         let mut seen = HashSet::new();
         for layer in layers {
@@ -237,13 +252,8 @@ impl TagRules {
                 } else {
                     "give a name for every number with --labels"
                 };
-                return (
-                    found,
-                    warnings,
-                    Some(format!(
-                        "`{key}`[{index}] is {tag}, which has no name; {remedy}"
-                    )),
-                );
+                let message = format!("`{key}`[{index}] is {tag}, which has no name; {remedy}");
+                return (found, warnings, Some(message.into()));
             }
             let tags: Vec<&str> = layer
                 .iter()
@@ -253,10 +263,15 @@ impl TagRules {
                         .map_or(tag.as_ref(), String::as_str)
                 })
                 .collect();
-            let (entities, problems) = bio::decode(&tags, self.scheme);
+            let (entities, problems) = if self.style == TagStyle::Bracketed {
+                self.style.decode(&tags, self.scheme)
+            } else {
+                bio::decode(&tags, self.scheme)
+            };
             for problem in problems {
-                let message = format!("`{key}`[{}]: {}", problem.index, problem.message);
-                if problem.fatal {
+                let (prefix, is_fatal) = (format!("`{key}`[{}]: ", problem.index), problem.fatal);
+                let message = Message::from(problem).after(&prefix);
+                if is_fatal {
                     return (found, warnings, Some(message));
                 }
                 warnings.push(message);
@@ -267,7 +282,7 @@ impl TagRules {
                 } else {
                     let words = ranges(&[(entity.span.start, entity.span.end)]);
                     let message = given_twice(&entity.label, words);
-                    warnings.push(format!("`{key}`: {message}"));
+                    warnings.push(message.after(&format!("`{key}`: ")));
                 }
             }
         }
@@ -281,6 +296,8 @@ impl TagRules {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::correction::Correction;
+    use crate::data::tags::style::NO_TYPE;
     use serde_json::json;
 
     fn read(rows: &[Value], names: Option<&[String]>) -> Vec<Vec<(usize, usize, String)>> {
@@ -322,6 +339,7 @@ mod tests {
             json!([1, 2, 0, 3]),
             json!([1.0, 2.0, 0.0, 3.0]),
             json!(["1", "2", "0", "3"]),
+            json!(["(PER*", "*)", "*", "(LOC)"]),
         ] {
             let names = (row[2] == 0 || row[2] == 0.0 || row[2] == "0").then_some(names.as_slice());
             let expected = [(0, 2, "PER".to_string()), (3, 4, "LOC".to_string())];
@@ -330,6 +348,32 @@ mod tests {
         assert_eq!(
             read(&[json!(["person-actor", "O"])], None)[0][0].2,
             "person-actor"
+        );
+        // A number belongs to the type.
+        assert_eq!(read(&[json!(["level_1", "O"])], None)[0][0].2, "level_1");
+        for row in [json!(["B", "I", "O"]), json!(["I", "I", "O"])] {
+            let expected = [(0, 2, NO_TYPE.to_string())];
+            assert_eq!(read(std::slice::from_ref(&row), None), [expected], "{row}");
+        }
+    }
+
+    #[test]
+    fn a_tag_read_as_another_one_is_said_without_its_key() {
+        let row = json!(["I-A", "B-B", "O"]);
+        let layers = layers("ner_tags", &row, 3).unwrap();
+        let mut survey = TagSurvey::default();
+        survey.add(1, "ner_tags", &layers);
+        let rules = survey.decide(Some(TagScheme::Iob2), None);
+        let (_, warnings, _) = rules.decode("ner_tags", &layers);
+        let (before, after) = ("I-A".to_string(), Some("B-A".to_string()));
+        assert_eq!(
+            warnings[0].correction,
+            Some(Correction::Tag { before, after })
+        );
+        assert!(
+            warnings[0]
+                .text
+                .starts_with("`ner_tags`[0]: `I-A` does not continue")
         );
     }
 
@@ -377,7 +421,7 @@ mod tests {
             let layers = layers("t", &row, 2).unwrap();
             survey.add(1, "t", &layers);
             let rules = survey.decide(None, names.as_ref().map(|names| names.as_slice()));
-            let error = rules.decode("t", &layers).2.unwrap();
+            let error = rules.decode("t", &layers).2.unwrap().text;
             assert!(error.contains(part), "{error}");
         }
     }

@@ -106,7 +106,7 @@ impl<'a> Record<'a, '_> {
             Err(problem) => return self.error(problem),
         };
         let (entities, warnings, error) = rules.tags.decode(key, &layers);
-        warnings.iter().for_each(|warning| self.warn(warning));
+        warnings.into_iter().for_each(|warning| self.warn(warning));
         if let Some(error) = error {
             return self.error(error);
         }

@@ -60,7 +60,7 @@ impl<'a> Record<'a, '_> {
             };
             has_tags = true;
             let (entities, warnings, error) = rules.tags.decode(&key, &layers);
-            warnings.iter().for_each(|warning| self.warn(warning));
+            warnings.into_iter().for_each(|warning| self.warn(warning));
             if let Some(error) = error {
                 self.error(error);
             }

@@ -21,14 +21,10 @@ pub(super) fn read(source: &Source, options: &ReadOptions, corpus: &mut Collecto
         countings: Vec::new(),
     };
     for line in source.lines() {
-        match line.text {
-            Err(column) => {
-                reader.corpus.bad_encoding(line.number, column);
-                if let Some(document) = &mut reader.document {
-                    document.invalid = true;
-                }
-            }
-            Ok(text) => reader.line(line.number, text),
+        match (reader.corpus.line_text(&line), &mut reader.document) {
+            (Some(text), _) => reader.line(line.number, text),
+            (None, Some(document)) => document.invalid = true,
+            (None, None) => {}
         }
     }
     reader.end_document();

@@ -120,7 +120,7 @@ fn add(
 }
 
 /// Adds a document with its words and entities to the corpus, cut into sentences unless the options say otherwise.
-pub(super) fn push_document(
+pub(in crate::data) fn push_document(
     document: Sentence,
     line: usize,
     options: &ReadOptions,

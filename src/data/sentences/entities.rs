@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::data::correction::{Correction, Message};
 use crate::text::{Discontinuous, Entity, Misaligned, Sentence};
 
 /// Why a span is not one of its text.
@@ -72,8 +73,9 @@ pub(in crate::data) fn add(
 }
 
 /// The message about an entity that was given before. `place` is its text or its offsets.
-pub(in crate::data) fn given_twice(label: &str, place: impl fmt::Display) -> String {
-    format!("{label} {place} is given twice; counted once, delete one")
+pub(in crate::data) fn given_twice(label: &str, place: impl fmt::Display) -> Message {
+    let text = format!("{label} {place} is given twice; counted once, delete one");
+    Message::corrected(text, Correction::Duplicate)
 }
 
 /// The message about an entity that [`add`] found not to match words. `text` is that of the span.

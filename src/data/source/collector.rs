@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{display_name, uncompressed_name};
+use super::{Line, display_name, uncompressed_name};
+use crate::data::correction::Message;
 use crate::data::sentences::crossing::CrossingEntities;
 use crate::data::{Problem, Severity};
 use crate::error::Location;
@@ -135,35 +136,47 @@ impl Collector {
                 self.sentences.len()
             ),
             severity: Severity::Warning,
+            correction: None,
         });
     }
 
     /// Adds a problem at (line, column), which count as in [`Location`].
-    pub fn report(&mut self, severity: Severity, at: (usize, usize), message: impl Into<String>) {
-        self.problems.push(Problem {
-            location: Location::line(&self.file, at.0).at(at.1),
-            message: message.into(),
-            severity,
-        });
+    pub fn report(&mut self, severity: Severity, at: (usize, usize), message: impl Into<Message>) {
+        let location = Location::line(&self.file, at.0).at(at.1);
+        self.report_at(severity, location, message);
     }
 
     /// Adds an error about a line.
-    pub fn error(&mut self, line: usize, message: impl Into<String>) {
+    pub fn error(&mut self, line: usize, message: impl Into<Message>) {
         self.report(Severity::Error, (line, 0), message);
     }
 
     /// Adds a warning about a line.
-    pub fn warn(&mut self, line: usize, message: impl Into<String>) {
+    pub fn warn(&mut self, line: usize, message: impl Into<Message>) {
         self.report(Severity::Warning, (line, 0), message);
     }
 
     /// Adds a warning about a location.
-    pub fn warn_at(&mut self, location: Location, message: impl Into<String>) {
+    pub fn warn_at(&mut self, location: Location, message: impl Into<Message>) {
+        self.report_at(Severity::Warning, location, message);
+    }
+
+    fn report_at(&mut self, severity: Severity, location: Location, message: impl Into<Message>) {
+        let Message { text, correction } = message.into();
         self.problems.push(Problem {
             location,
-            message: message.into(),
-            severity: Severity::Warning,
+            message: text,
+            severity,
+            correction,
         });
+    }
+
+    /// The text of a line. An error is reported for a line that is not valid UTF-8.
+    pub fn line_text<'a>(&mut self, line: &Line<'a>) -> Option<&'a str> {
+        if let Err(column) = line.text {
+            self.bad_encoding(line.number, column);
+        }
+        line.text.ok()
     }
 
     /// Adds an error about bytes that are not valid UTF-8.

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 
 use super::{Reader, Words};
+use crate::data::correction::Message;
 use crate::data::json::entity::Unit;
 use crate::data::json::record::Record;
 use crate::data::json::values::type_name;
@@ -40,8 +41,9 @@ impl Reader<'_> {
         let (entities, problems) =
             bio::decode(&tags, self.options.scheme.unwrap_or(TagScheme::Bioes));
         for problem in problems {
-            let message = format!("`{key}`[{}]: {}", problem.index, problem.message);
-            if problem.fatal {
+            let (prefix, is_fatal) = (format!("`{key}`[{}]: ", problem.index), problem.fatal);
+            let message = Message::from(problem).after(&prefix);
+            if is_fatal {
                 record.error(message);
             } else {
                 record.warn(message);

@@ -1,6 +1,7 @@
 //! Conversion between tags (`B-PER I-PER O`) and entities.
 
 use super::scheme::TagScheme;
+use crate::data::correction::{Correction, Message};
 use crate::text::{Entity, Span};
 
 /// How to handle tags that violate the scheme.
@@ -21,6 +22,30 @@ pub struct TagProblem {
     pub message: String,
     /// True when the text is not a tag, so that even lenient decoding fails.
     pub fatal: bool,
+    /// The tag that lenient decoding reads instead, if it is another one.
+    pub correction: Option<Correction>,
+}
+
+impl TagProblem {
+    /// Text that is not a tag.
+    pub(super) fn fatal(index: usize, message: String) -> Self {
+        Self {
+            index,
+            message,
+            fatal: true,
+            correction: None,
+        }
+    }
+
+    /// A tag that violates the scheme.
+    pub(super) fn violation(index: usize, message: Message) -> Self {
+        Self {
+            index,
+            message: message.text,
+            fatal: false,
+            correction: message.correction,
+        }
+    }
 }
 
 /// Text that is not a tag.
@@ -133,6 +158,7 @@ pub fn tags_to_entities(
 /// Decodes the tags of a sentence leniently and lists all violations of the scheme. Text that is not a tag counts as `O`.
 pub fn decode(tags: &[&str], scheme: TagScheme) -> (Vec<Entity>, Vec<TagProblem>) {
     let mut decoder = TagDecoder {
+        tags,
         scheme,
         open: None,
         entities: Vec::new(),
@@ -144,11 +170,8 @@ pub fn decode(tags: &[&str], scheme: TagScheme) -> (Vec<Entity>, Vec<TagProblem>
             Ok(Some(tag)) => decoder.step(index, text, tag),
             Err(error) => {
                 decoder.close(index);
-                decoder.problems.push(TagProblem {
-                    index,
-                    message: error.to_string(),
-                    fatal: true,
-                });
+                let problem = TagProblem::fatal(index, error.to_string());
+                decoder.problems.push(problem);
             }
         }
     }
@@ -157,6 +180,7 @@ pub fn decode(tags: &[&str], scheme: TagScheme) -> (Vec<Entity>, Vec<TagProblem>
 }
 
 struct TagDecoder<'a> {
+    tags: &'a [&'a str],
     scheme: TagScheme,
     /// First word and type of the entity that has begun and not ended.
     open: Option<(usize, &'a str)>,
@@ -174,7 +198,7 @@ impl<'a> TagDecoder<'a> {
         match tag.mark {
             'B' => {
                 if self.scheme == TagScheme::Iob1 && !continues {
-                    self.report(index, format!("`{text}` does not follow a {} as iob1 requires; write `I-{0}`, or set `scheme = \"iob2\"`", tag.label));
+                    self.report(index, stray_begin(text, tag.label));
                 }
                 self.close(index);
                 self.open = Some((index, tag.label));
@@ -206,47 +230,65 @@ impl<'a> TagDecoder<'a> {
     fn close(&mut self, index: usize) {
         if let Some((start, label)) = self.open.take() {
             if self.scheme.marks_ends() {
-                self.report(index - 1, missing_end(label));
+                let last = index - 1;
+                self.report(last, missing_end(self.tags[last], label, start == last));
             }
             self.entities.push(Entity::new(start, index, label));
         }
     }
 
-    fn report(&mut self, index: usize, message: String) {
-        self.problems.push(TagProblem {
-            index,
-            message,
-            fatal: false,
-        });
+    fn report(&mut self, index: usize, message: Message) {
+        self.problems.push(TagProblem::violation(index, message));
     }
 }
 
+/// The message about a tag that was read as another one.
+fn corrected(text: String, before: &str, after: Option<String>) -> Message {
+    let before = before.to_string();
+    Message::corrected(text, Correction::Tag { before, after })
+}
+
 /// The message about a tag whose mark the scheme does not have.
-pub(super) fn wrong_mark(text: &str, scheme: TagScheme) -> String {
-    format!(
-        "tag `{text}` does not belong to the {scheme} scheme; set the scheme of the file with `scheme`"
-    )
+pub(super) fn wrong_mark(tag: &str, scheme: TagScheme) -> Message {
+    let text = format!(
+        "tag `{tag}` does not belong to the {scheme} scheme; set the scheme of the file with `scheme`"
+    );
+    corrected(text, tag, None)
+}
+
+/// The message about a begin tag after which iob1 does not need one.
+fn stray_begin(tag: &str, label: &str) -> Message {
+    let text = format!(
+        "`{tag}` does not follow a {label} as iob1 requires; write `I-{label}`, or set `scheme = \"iob2\"`"
+    );
+    corrected(text, tag, Some(format!("I-{label}")))
 }
 
 /// The message about an end tag without a begin tag.
-pub(super) fn stray_end(text: &str, label: &str) -> String {
-    format!(
-        "`{text}` ends an entity that has not begun; read as an entity of one word, write it as `S-{label}`"
-    )
+pub(super) fn stray_end(tag: &str, label: &str) -> Message {
+    let after = format!("S-{label}");
+    let text = format!(
+        "`{tag}` ends an entity that has not begun; read as an entity of one word, write it as `{after}`"
+    );
+    corrected(text, tag, Some(after))
 }
 
 /// The message about an inside tag without a begin tag.
-pub(super) fn stray_inside(text: &str, label: &str) -> String {
-    format!(
-        "`{text}` does not continue a {label}; read as the start of one, write it as `B-{label}`"
-    )
+pub(super) fn stray_inside(tag: &str, label: &str) -> Message {
+    let after = format!("B-{label}");
+    let text = format!(
+        "`{tag}` does not continue a {label}; read as the start of one, write it as `{after}`"
+    );
+    corrected(text, tag, Some(after))
 }
 
-/// The message about an entity whose last word has no end tag.
-pub(super) fn missing_end(label: &str) -> String {
-    format!(
+/// The message about an entity whose last word, or only word, has this tag instead of an end tag.
+pub(super) fn missing_end(tag: &str, label: &str, is_single: bool) -> Message {
+    let text = format!(
         "this {label} has no `E-{label}` at its end (`S-{label}` for a single word); read as ending here"
-    )
+    );
+    let mark = if is_single { 'S' } else { 'E' };
+    corrected(text, tag, Some(format!("{mark}-{label}")))
 }
 
 /// Encodes entities as the tags of a sentence of `length` words. Fails for entities that overlap, are empty or out of
@@ -334,6 +376,38 @@ mod tests {
     fn read(tags: &str, scheme: TagScheme, mode: TagMode) -> Result<Vec<Entity>, TagProblem> {
         let tags: Vec<&str> = tags.split(' ').collect();
         tags_to_entities(&tags, scheme, mode)
+    }
+
+    #[test]
+    fn every_violation_names_the_tag_that_is_read_instead() {
+        for (tags, scheme, expected) in [
+            ("O I-A I-A", TagScheme::Iob2, [("I-A", "B-A")].as_slice()),
+            (
+                "B-A I-A O B-B",
+                TagScheme::Iob1,
+                &[("B-A", "I-A"), ("B-B", "I-B")],
+            ),
+            ("E-A O", TagScheme::Bioes, &[("E-A", "S-A")]),
+            (
+                "B-A O B-B I-B O",
+                TagScheme::Bioes,
+                &[("B-A", "S-A"), ("I-B", "E-B")],
+            ),
+            ("B-A E-A S-B O", TagScheme::Bioes, &[]),
+        ] {
+            let (_, problems) = decode(&tags.split(' ').collect::<Vec<_>>(), scheme);
+            let found: Vec<_> = problems
+                .into_iter()
+                .map(|problem| problem.correction)
+                .collect();
+            let expected: Vec<_> = (expected.iter())
+                .map(|(before, after)| {
+                    let (before, after) = (before.to_string(), Some(after.to_string()));
+                    Some(Correction::Tag { before, after })
+                })
+                .collect();
+            assert_eq!(found, expected, "{tags}");
+        }
     }
 
     #[test]

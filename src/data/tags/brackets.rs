@@ -53,11 +53,7 @@ pub(super) fn decode(cells: &[&str]) -> (Vec<Entity>, Vec<TagProblem>) {
     let (mut entities, mut problems) = (Vec::new(), Vec::new());
     let mut open: Vec<(usize, &str)> = Vec::new();
     let mut report = |index: usize, message: String| {
-        problems.push(TagProblem {
-            index,
-            message,
-            fatal: true,
-        })
+        problems.push(TagProblem::fatal(index, message));
     };
     for (index, cell) in cells.iter().enumerate() {
         let Some(brackets) = parse(cell) else {

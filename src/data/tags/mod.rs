@@ -24,9 +24,9 @@ pub(super) fn report(
         let line = line(problem.index);
         if problem.fatal {
             valid = false;
-            corpus.error(line, problem.message);
+            corpus.error(line, problem);
         } else {
-            corpus.warn(line, problem.message);
+            corpus.warn(line, problem);
         }
     }
     valid

@@ -5,6 +5,7 @@
 
 use super::bio::{self, Tag, TagProblem};
 use super::scheme::TagScheme;
+use crate::data::correction::Message;
 use crate::text::Entity;
 
 /// Characters that may separate the tags of a word, the usual one first.
@@ -199,11 +200,8 @@ impl<'a> UnorderedDecoder<'a> {
     /// Processes the tags of word `index`.
     fn step(&mut self, index: usize, list: &[&'a str]) {
         if list.len() > MOST_TAGS {
-            self.report(
-                index,
-                true,
-                format!("the word has more than {MOST_TAGS} tags; correct the row"),
-            );
+            let message = format!("the word has more than {MOST_TAGS} tags; correct the row");
+            self.problems.push(TagProblem::fatal(index, message));
         }
         let mut continues = vec![false; self.open.len()];
         let mut ended = vec![false; self.open.len()];
@@ -213,12 +211,13 @@ impl<'a> UnorderedDecoder<'a> {
                 Ok(None) => continue,
                 Ok(Some(tag)) => tag,
                 Err(error) => {
-                    self.report(index, true, error.to_string());
+                    let problem = TagProblem::fatal(index, error.to_string());
+                    self.problems.push(problem);
                     continue;
                 }
             };
             if !self.scheme.has_mark(tag.mark) {
-                self.report(index, false, bio::wrong_mark(text, self.scheme));
+                self.violation(index, bio::wrong_mark(text, self.scheme));
             }
             let is_free = |slot: &usize| {
                 self.open[*slot].1 == tag.label && !continues[*slot] && !ended[*slot]
@@ -233,7 +232,7 @@ impl<'a> UnorderedDecoder<'a> {
                         self.entities.push(Entity::new(start, index + 1, tag.label));
                     }
                     None => {
-                        self.report(index, false, bio::stray_end(text, tag.label));
+                        self.violation(index, bio::stray_end(text, tag.label));
                         self.entities.push(Entity::new(index, index + 1, tag.label));
                     }
                 },
@@ -241,7 +240,7 @@ impl<'a> UnorderedDecoder<'a> {
                     Some(slot) => continues[slot] = true,
                     None => {
                         if self.scheme != TagScheme::Iob1 {
-                            self.report(index, false, bio::stray_inside(text, tag.label));
+                            self.violation(index, bio::stray_inside(text, tag.label));
                         }
                         begun.push((index, tag.label));
                     }
@@ -270,18 +269,17 @@ impl<'a> UnorderedDecoder<'a> {
                 continue;
             }
             if self.scheme.marks_ends() {
-                self.report(index - 1, false, bio::missing_end(label));
+                let last = index - 1;
+                let is_single = start == last;
+                let tag = format!("{}-{label}", if is_single { 'B' } else { 'I' });
+                self.violation(last, bio::missing_end(&tag, label, is_single));
             }
             self.entities.push(Entity::new(start, index, label));
         }
     }
 
-    fn report(&mut self, index: usize, fatal: bool, message: String) {
-        self.problems.push(TagProblem {
-            index,
-            message,
-            fatal,
-        });
+    fn violation(&mut self, index: usize, message: Message) {
+        self.problems.push(TagProblem::violation(index, message));
     }
 }
 

@@ -96,14 +96,18 @@ impl TagStyle {
         if share(|cell| with_mark_first(cell).is_some()) == total {
             return Ok(TagStyle::Suffixed);
         }
-        if share(is_mark) == total && inside().any(|cell| cell == "B") {
+        let begins = |cell: &str| cell == "B" || (cell == "I" && cells.clone().any(is_outside));
+        if share(is_mark) == total && inside().any(begins) {
             return Ok(TagStyle::Bare);
         }
         if share(|cell| numbered(cell).is_some()) == total {
             return Ok(TagStyle::Numbered);
         }
         let types: HashSet<&str> = inside().take(1_000_000).collect();
-        let is_type = |cell: &&str| cell.chars().count() <= 60 && !cell.contains(['\n', '[', '{']);
+        let is_type = |cell: &&str| {
+            let is_short = cell.chars().count() <= 60 && !cell.trim().is_empty();
+            is_short && !cell.contains(['\n', '[', '{'])
+        };
         // Without a word outside, the cells may be the classes of whole texts.
         if share(multi::is_tag_or_list) == 0
             && cells.clone().any(is_outside)
@@ -149,7 +153,7 @@ impl TagStyle {
     }
 
     /// A cell written as a tag with its mark first; `O` for a cell that says that the word is outside.
-    fn normalised<'a>(&'a self, cell: &'a str) -> Cow<'a, str> {
+    pub fn normalised<'a>(&'a self, cell: &'a str) -> Cow<'a, str> {
         match self {
             _ if is_outside(cell) => Cow::Borrowed("O"),
             TagStyle::Variant => or_unchanged(with_standard_mark(cell), cell),
@@ -259,13 +263,9 @@ fn decode_numbered(cells: &[&str]) -> (Vec<Entity>, Vec<TagProblem>) {
             Vec::new()
         } else {
             numbered(cell).unwrap_or_else(|| {
-                problems.push(TagProblem {
-                    index,
-                    message: format!(
-                        "`{cell}` is not a list of types with numbers, such as `P_1-pf_2`"
-                    ),
-                    fatal: true,
-                });
+                let message =
+                    format!("`{cell}` is not a list of types with numbers, such as `P_1-pf_2`");
+                problems.push(TagProblem::fatal(index, message));
                 Vec::new()
             })
         };

@@ -4,25 +4,77 @@
 //! of a text file. Offsets count characters in the whole file. A score is a note: `#1<tab>AnnotatorNotes T1<tab>score=0.9`.
 
 use std::collections::HashSet;
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use super::annotated::{Annotated, not_writable, rounded};
-use super::documents::{Document, DocumentEntity, runs};
+use super::documents::{Document, DocumentEntity};
 use super::summary::{Loss, Summary};
 use super::{WriteOptions, json_records as records};
 use crate::error::{Error, Result};
+use crate::text::CharacterIndex;
 
 /// The name of the files for sentences without a document.
 const UNNAMED: &str = "document";
 /// Longest name of a file, in bytes, without its ending.
 const LONGEST_NAME: usize = 200;
 
-/// The two files of a document.
-struct Pair {
-    /// File name without ending.
-    name: String,
-    text: String,
-    annotations: String,
+/// The text and the annotations of a document, written as its sentences come.
+struct Pair<W> {
+    /// The name of the document.
+    document: Option<String>,
+    text: Output<W>,
+    annotations: Output<W>,
+    /// Number of characters and annotations so far.
+    characters: usize,
+    entities: usize,
+    /// Number of texts so far: a document whose sentences do not follow one another has several.
+    texts: usize,
+    ends_in_line_break: bool,
+    /// The sentences that follow one another and are not yet written.
+    open: Option<Document>,
+}
+
+/// A file that is being written, or what it would contain.
+struct Output<W> {
+    path: PathBuf,
+    out: W,
+}
+
+impl Output<BufWriter<File>> {
+    fn create(path: PathBuf) -> Result<Self> {
+        let file = File::create(&path).map_err(|source| Error::io(&path, source))?;
+        let out = BufWriter::new(file);
+        Ok(Self { path, out })
+    }
+}
+
+impl Output<Vec<u8>> {
+    fn in_memory(name: &str) -> Self {
+        Self {
+            path: name.into(),
+            out: Vec::new(),
+        }
+    }
+
+    fn into_text(self) -> Result<String> {
+        let invalid = |problem| std::io::Error::new(std::io::ErrorKind::InvalidData, problem);
+        let text = String::from_utf8(self.out).map_err(invalid);
+        text.map_err(|source| Error::io(&self.path, source))
+    }
+}
+
+impl<W: Write> Output<W> {
+    fn write(&mut self, text: impl std::fmt::Display) -> Result<()> {
+        write!(self.out, "{text}").map_err(|source| Error::io(&self.path, source))
+    }
+
+    fn finish(mut self) -> Result<Self> {
+        let flushed = self.out.flush();
+        flushed.map_err(|source| Error::io(&self.path, source))?;
+        Ok(self)
+    }
 }
 
 /// Writes documents into a folder, or one document into a pair of files.
@@ -55,6 +107,8 @@ pub struct BratWriter {
     options: WriteOptions,
     /// Lower-case names of the files so far.
     names: HashSet<String>,
+    /// The document whose sentences are being added.
+    pair: Option<Pair<BufWriter<File>>>,
     summary: Summary,
 }
 
@@ -93,28 +147,43 @@ impl BratWriter {
             force,
             options,
             names: HashSet::new(),
+            pair: None,
             summary: Summary::default(),
         })
     }
 
     /// Writes the sentences of one or more documents. The sentences of a document must be in one call.
     pub fn record(&mut self, items: &[Annotated<'_>]) -> Result<()> {
-        let mut start = 0;
-        while start < items.len() {
-            let name = &items[start].sentence.document;
-            let same = items[start..].iter();
-            let length = same
-                .take_while(|item| item.sentence.document == *name)
-                .count();
-            let pair = self.pair(&items[start..start + length])?;
-            self.write(&pair)?;
-            start += length;
+        items.iter().try_for_each(|item| self.add(item))?;
+        self.end_record()
+    }
+
+    /// Adds a sentence to the record, see [`Writer::add`](super::Writer::add).
+    pub fn add(&mut self, item: &Annotated<'_>) -> Result<()> {
+        let document = &item.sentence.document;
+        if (self.pair.as_ref()).is_some_and(|pair| pair.document != *document) {
+            self.end_record()?;
         }
+        let mut pair = match self.pair.take() {
+            Some(pair) => pair,
+            None => self.begin_pair(document.as_deref())?,
+        };
+        pair.add(item, &mut self.summary)?;
+        self.pair = Some(pair);
         Ok(())
     }
 
+    /// Ends a record of sentences that were added: the next sentence belongs to another document.
+    pub fn end_record(&mut self) -> Result<()> {
+        match self.pair.take() {
+            Some(pair) => pair.finish(&mut self.summary).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
     /// Puts the files in their place and returns the counts.
-    pub fn finish(self) -> Result<Summary> {
+    pub fn finish(mut self) -> Result<Summary> {
+        self.end_record()?;
         self.summary.check_strict(&self.options)?;
         let path = &self.path;
         if !self.is_pair && !path.exists() {
@@ -157,20 +226,23 @@ impl BratWriter {
         Ok(self.summary)
     }
 
-    /// The two files of the sentences of a document.
-    fn pair(&mut self, items: &[Annotated<'_>]) -> Result<Pair> {
-        let name = self.name(items);
-        let (text, annotations) = standoff(items, &mut self.summary)?;
-        Ok(Pair {
-            name,
-            text,
-            annotations,
-        })
+    /// Opens the two files of a document.
+    fn begin_pair(&mut self, document: Option<&str>) -> Result<Pair<BufWriter<File>>> {
+        let name = self.name(document);
+        if self.is_pair && self.names.len() > 1 {
+            return Err(Error::Config(format!(
+                "there are several documents, and {} is one pair of files; name a folder instead",
+                append(&self.path, "ann").display()
+            )));
+        }
+        let stem = self.temporary.path().join(name);
+        let text = Output::create(append(&stem, "txt"))?;
+        let annotations = Output::create(append(&stem, "ann"))?;
+        Ok(Pair::begin(document, text, annotations))
     }
 
     /// A file name for a document, unique in the folder.
-    fn name(&mut self, items: &[Annotated<'_>]) -> String {
-        let given = items[0].sentence.document.as_deref();
+    fn name(&mut self, given: Option<&str>) -> String {
         let plain = file_name(given.unwrap_or(UNNAMED));
         let mut name = plain.clone();
         let mut count = 1;
@@ -182,18 +254,96 @@ impl BratWriter {
         self.summary.lose(Loss::DocumentName, usize::from(changed));
         name
     }
+}
 
-    fn write(&self, pair: &Pair) -> Result<()> {
-        if self.is_pair && self.names.len() > 1 {
-            return Err(Error::Config(format!(
-                "there are several documents, and {} is one pair of files; name a folder instead",
-                append(&self.path, "ann").display()
-            )));
+impl<W: Write> Pair<W> {
+    fn begin(document: Option<&str>, text: Output<W>, annotations: Output<W>) -> Self {
+        Self {
+            document: document.map(str::to_string),
+            text,
+            annotations,
+            characters: 0,
+            entities: 0,
+            texts: 0,
+            ends_in_line_break: false,
+            open: None,
         }
-        let stem = self.temporary.path().join(&pair.name);
-        for (ending, content) in [("txt", &pair.text), ("ann", &pair.annotations)] {
-            let path = append(&stem, ending);
-            std::fs::write(&path, content).map_err(|source| Error::io(&path, source))?;
+    }
+
+    /// Adds the next sentence of the document.
+    fn add(&mut self, item: &Annotated<'_>, summary: &mut Summary) -> Result<()> {
+        let is_other = |open: &mut Document| !open.is_followed_by(item.sentence);
+        if let Some(open) = self.open.take_if(is_other) {
+            self.write(&open, summary)?;
+        }
+        summary.sentences += 1;
+        item.check(summary.sentences)?;
+        match &mut self.open {
+            Some(open) => open.add(item),
+            None => self.open = Some(Document::begin(item, false)),
+        }
+        Ok(())
+    }
+
+    /// Ends the document. Returns its text and annotations.
+    fn finish(mut self, summary: &mut Summary) -> Result<(Output<W>, Output<W>)> {
+        if let Some(open) = self.open.take() {
+            self.write(&open, summary)?;
+        }
+        if self.texts > 1 || (self.texts == 1 && self.document.is_none()) {
+            self.end_line()?;
+        }
+        summary.documents += 1;
+        Ok((self.text.finish()?, self.annotations.finish()?))
+    }
+
+    /// Writes sentences that follow one another.
+    fn write(&mut self, document: &Document, summary: &mut Summary) -> Result<()> {
+        if self.texts > 0 {
+            self.end_line()?;
+        }
+        let characters = document.characters();
+        for entity in &document.entities {
+            let label = &entity.label;
+            if label.is_empty() || label.contains(char::is_whitespace) {
+                let problem = format!(
+                    "the type `{}` contains white space, which brat does not allow; rename it, or write text_jsonl instead",
+                    label.escape_debug()
+                );
+                return Err(not_writable(summary.sentences, problem));
+            }
+            let (parts, texts) = lines_of(entity, &characters, self.characters);
+            let (parts, text) = (parts.join(";"), texts.join(" "));
+            if parts.is_empty() {
+                summary.lose(Loss::Misaligned, 1);
+                continue;
+            }
+            self.entities += 1;
+            summary.entities += 1;
+            let number = self.entities;
+            (self.annotations).write(format_args!("T{number}\t{label} {parts}\t{text}\n"))?;
+            if let Some(score) = entity.score {
+                let score = rounded(score);
+                let note = format_args!("#{number}\tAnnotatorNotes T{number}\tscore={score}\n");
+                self.annotations.write(note)?;
+            }
+        }
+        records::lose_document_extras(document, &[], summary);
+        self.text.write(&document.text)?;
+        self.texts += 1;
+        self.characters += characters.characters();
+        if let Some(last) = document.text.chars().next_back() {
+            self.ends_in_line_break = last == '\n';
+        }
+        Ok(())
+    }
+
+    /// Ends the last line of the text.
+    fn end_line(&mut self) -> Result<()> {
+        if !self.ends_in_line_break {
+            self.text.write('\n')?;
+            self.characters += 1;
+            self.ends_in_line_break = true;
         }
         Ok(())
     }
@@ -215,65 +365,28 @@ impl BratWriter {
 /// # }
 /// ```
 pub fn brat_document(items: &[Annotated<'_>]) -> Result<(String, String)> {
-    standoff(items, &mut Summary::default())
-}
-
-fn standoff(items: &[Annotated<'_>], summary: &mut Summary) -> Result<(String, String)> {
-    let (mut text, mut annotations) = (String::new(), String::new());
-    let runs = runs(items);
-    let has_name = items
-        .first()
-        .is_some_and(|item| item.sentence.document.is_some());
-    let lines = runs.len() > 1 || !has_name;
-    let (mut offset, mut number) = (0, 0);
-    for run in runs {
-        for item in &items[run.clone()] {
-            summary.sentences += 1;
-            item.check(summary.sentences)?;
-        }
-        let document = Document::join(&items[run]);
-        for entity in &document.entities {
-            let label = entity.label;
-            if label.is_empty() || label.contains(char::is_whitespace) {
-                let problem = format!(
-                    "the type `{}` contains white space, which brat does not allow; rename it, or write text_jsonl instead",
-                    label.escape_debug()
-                );
-                return Err(not_writable(summary.sentences, problem));
-            }
-            let (parts, texts) = lines_of(entity, offset);
-            let (parts, texts) = (parts.join(";"), texts.join(" "));
-            if parts.is_empty() {
-                summary.lose(Loss::Misaligned, 1);
-                continue;
-            }
-            number += 1;
-            summary.entities += 1;
-            annotations += &format!("T{number}\t{label} {parts}\t{texts}\n");
-            if let Some(score) = entity.score {
-                let score = rounded(score);
-                annotations += &format!("#{number}\tAnnotatorNotes T{number}\tscore={score}\n");
-            }
-        }
-        records::lose_document_extras(&document, &[], summary);
-        text += &document.text;
-        offset += document.text.chars().count();
-        if lines && !text.ends_with('\n') {
-            text.push('\n');
-            offset += 1;
-        }
-    }
-    summary.documents += 1;
-    Ok((text, annotations))
+    let name = (items.first()).and_then(|item| item.sentence.document.as_deref());
+    let (text, annotations) = (Output::in_memory("text"), Output::in_memory("annotations"));
+    let mut pair = Pair::begin(name, text, annotations);
+    let mut summary = Summary::default();
+    items
+        .iter()
+        .try_for_each(|item| pair.add(item, &mut summary))?;
+    let (text, annotations) = pair.finish(&mut summary)?;
+    Ok((text.into_text()?, annotations.into_text()?))
 }
 
 /// Offsets and texts of the parts of an entity. A part of several lines is one part per line, as in BRAT itself: an
 /// annotation is a line.
-fn lines_of<'a>(entity: &DocumentEntity<'a>, offset: usize) -> (Vec<String>, Vec<&'a str>) {
+fn lines_of<'a>(
+    entity: &DocumentEntity,
+    text: &CharacterIndex<'a>,
+    offset: usize,
+) -> (Vec<String>, Vec<&'a str>) {
     let (mut parts, mut texts) = (Vec::new(), Vec::new());
-    for ((start, _), text) in entity.parts.iter().zip(&entity.texts) {
-        let mut start = start + offset;
-        for line in text.split(['\n', '\r']) {
+    for (first, end) in entity.parts() {
+        let mut start = first + offset;
+        for line in text.slice(*first, *end).split(['\n', '\r']) {
             let end = start + line.chars().count();
             if !line.trim().is_empty() {
                 parts.push(format!("{start} {end}"));
@@ -436,6 +549,24 @@ mod tests {
         assert_eq!(found.collect::<Vec<_>>(), ["d"]);
         let error = write(&folder.path().join("x.ann"), &sentences, false);
         assert!(error.unwrap_err().to_string().contains("folder"));
+    }
+
+    #[test]
+    fn a_document_in_memory_is_what_its_files_contain() {
+        let folder = tempfile::tempdir().unwrap();
+        let lines = [
+            words::sentence("Zoë left.", Default::default()),
+            Sentence::default(),
+            words::sentence("a\n", Default::default()),
+        ];
+        for (number, sentences) in [&document()[..], &lines, &lines[..1]].iter().enumerate() {
+            let path = folder.path().join(format!("{number}.ann"));
+            write(&path, sentences, false).unwrap();
+            let read = |ending| std::fs::read_to_string(path.with_extension(ending)).unwrap();
+            let items: Vec<_> = sentences.iter().map(Annotated::gold).collect();
+            assert_eq!(brat_document(&items).unwrap(), (read("txt"), read("ann")));
+        }
+        assert_eq!(brat_document(&[]).unwrap(), (String::new(), String::new()));
     }
 
     #[test]

@@ -3,21 +3,34 @@
 //! Doccano 1.8 imports such files as "JSONL" with the columns `text` and `label`; other keys become metadata. There is no
 //! place for scores.
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::documents::Document;
-use super::json_records::{self as records, Record};
+use super::json_records::{self as records, LazyList};
 use super::summary::{Loss, Summary};
 
+#[derive(Serialize)]
+struct DoccanoRecord<'a, L: Serialize> {
+    text: &'a str,
+    label: L,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    doc: Option<&'a str>,
+}
+
 /// A document with `text` and `label`.
-pub(super) fn record(document: &Document<'_>, summary: &mut Summary) -> Record {
-    let mut record = Record::new();
-    record.insert("text".into(), json!(document.text));
-    let labels: Vec<Value> = (records::continuous(document, summary).into_iter())
-        .map(|((start, end), entity)| json!([start, end, entity.label]))
-        .collect();
-    record.insert("label".into(), labels.into());
-    records::name(&mut record, document);
+pub(super) fn record<'d>(
+    document: &'d Document,
+    summary: &mut Summary,
+) -> impl Serialize + use<'d> {
+    records::count_continuous(document, summary);
     records::lose_document_extras(document, &[Loss::Score], summary);
-    record
+    let label = || {
+        let entities = records::continuous(document);
+        entities.map(|((start, end), entity)| (start, end, &*entity.label))
+    };
+    DoccanoRecord {
+        text: &document.text,
+        label: LazyList(label),
+        doc: document.name.as_deref(),
+    }
 }

@@ -1,49 +1,144 @@
 //! Joining the sentences of a document: the text as it was before it was cut, with entities at offsets in this text.
 
-use std::borrow::Cow;
-use std::ops::Range;
+use std::collections::HashSet;
+use std::sync::Arc;
 
 use super::annotated::Annotated;
 use crate::text::{CharacterIndex, Sentence, Span};
 
 /// A text with entities: the joined sentences of a document, or a sentence that was not cut from one.
-#[derive(Debug, Clone)]
-pub struct Document<'a> {
+///
+/// A long text may have hundreds of thousands of entities, so they are small, and sentences are not kept.
+#[derive(Debug, Clone, Default)]
+pub struct Document {
     /// The name of the document.
-    pub name: Option<&'a str>,
+    pub name: Option<String>,
     /// The text.
-    pub text: Cow<'a, str>,
+    pub text: String,
     /// The entities, sentence by sentence.
-    pub entities: Vec<DocumentEntity<'a>>,
-    /// The sentences, each with the offset of its first character and the index of its first word.
-    pub(super) sentences: Vec<(usize, usize, &'a Sentence)>,
+    pub entities: Vec<DocumentEntity>,
+    /// The words, if they are to be written.
+    pub(super) tokens: Option<Tokens>,
     /// Whether the entities are predictions.
     pub(super) is_predicted: bool,
+    /// Length in bytes of the first sentence, and the number of characters of white space after it.
+    pub(super) first_sentence: (usize, usize),
+    /// Number of sentences, of those with context, and of those with part-of-speech tags.
+    pub(super) sentences: usize,
+    pub(super) with_context: usize,
+    pub(super) with_pos: usize,
+    /// Number of characters and words.
+    characters: usize,
+    words: usize,
+    /// Offset of the last sentence, and of a sentence that would follow it, in the text they were cut from.
+    last_offset: usize,
+    next_offset: usize,
+    /// The entity types.
+    labels: HashSet<Arc<str>>,
 }
 
 /// An entity of a document.
 #[derive(Debug, Clone, PartialEq)]
-pub struct DocumentEntity<'a> {
-    /// First character and one past the last character of each part; several parts for a discontinuous entity.
-    pub parts: Vec<(usize, usize)>,
+pub struct DocumentEntity {
+    extent: Extent,
     /// The entity type.
-    pub label: &'a str,
+    pub label: Arc<str>,
     /// The confidence of a prediction.
     pub score: Option<f32>,
     /// The words of the document that it covers, if it starts and ends at word boundaries.
     pub words: Option<Span>,
-    /// The text of each part.
-    pub texts: Vec<&'a str>,
 }
 
-impl DocumentEntity<'_> {
+/// The characters of an entity.
+#[derive(Debug, Clone, PartialEq)]
+enum Extent {
+    Continuous([(usize, usize); 1]),
+    Discontinuous(Box<[(usize, usize)]>),
+}
+
+impl DocumentEntity {
+    /// First character and one past the last character of each part; several parts for a discontinuous entity.
+    pub fn parts(&self) -> &[(usize, usize)] {
+        match &self.extent {
+            Extent::Continuous(part) => part,
+            Extent::Discontinuous(parts) => parts,
+        }
+    }
+
     /// First character and one past the last character; `None` for a discontinuous entity.
     pub fn span(&self) -> Option<(usize, usize)> {
-        match self.parts[..] {
-            [part] => Some(part),
+        match self.parts() {
+            [part] => Some(*part),
             _ => None,
         }
     }
+}
+
+/// The words of a document.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tokens {
+    list: Vec<Token>,
+    /// The texts of words that differ from the characters at their place, by the index of the word.
+    other_texts: Vec<(usize, String)>,
+    /// Whether the last sentence has words.
+    ends_in_word: bool,
+}
+
+/// A word of a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Token {
+    pub start: usize,
+    pub end: usize,
+    /// Whether white space follows.
+    pub has_space: bool,
+}
+
+impl Tokens {
+    /// Adds the words of a sentence whose first character is at `offset` in the document.
+    fn add(&mut self, sentence: &Sentence, offset: usize) {
+        // A sentence may also start with white space.
+        let is_spaced = self.ends_in_word && sentence.text.starts_with(char::is_whitespace);
+        if let Some(last) = self.list.last_mut() {
+            last.has_space |= is_spaced;
+        }
+        self.ends_in_word = !sentence.is_empty();
+        let text = CharacterIndex::new(&sentence.text);
+        for (index, word) in sentence.words.iter().enumerate() {
+            let has_space = match sentence.words.get(index + 1) {
+                Some(next) => next.start > word.end,
+                None => ends_in_space(sentence, word.end) || !sentence.trailing.is_empty(),
+            };
+            if text.slice(word.start, word.end) != word.text {
+                self.other_texts.push((self.list.len(), word.text.clone()));
+            }
+            self.list.push(Token {
+                start: offset + word.start,
+                end: offset + word.end,
+                has_space,
+            });
+        }
+    }
+
+    /// The words with their texts, which are found in the text of the document.
+    pub fn iter<'a>(
+        &'a self,
+        text: &'a CharacterIndex<'a>,
+    ) -> impl Iterator<Item = (Token, &'a str)> {
+        let mut others = self.other_texts.iter().peekable();
+        self.list.iter().enumerate().map(move |(index, token)| {
+            let other = others.next_if(|(of, _)| *of == index);
+            let text = match other {
+                Some((_, text)) => text.as_str(),
+                None => text.slice(token.start, token.end),
+            };
+            (*token, text)
+        })
+    }
+}
+
+/// True when a sentence has characters after its last word, which ends at `end`: they are white space.
+fn ends_in_space(sentence: &Sentence, end: usize) -> bool {
+    sentence.text.ends_with(char::is_whitespace) && length(&sentence.text) > end
 }
 
 /// The gold annotations of sentences as documents: sentences that were cut from a text are joined again.
@@ -58,94 +153,120 @@ impl DocumentEntity<'_> {
 /// second.offset = 7;
 /// assert_eq!(documents(&[first, second])[0].text, "Hello\n\nworld");
 /// ```
-pub fn documents(sentences: &[Sentence]) -> Vec<Document<'_>> {
-    let items: Vec<Annotated<'_>> = sentences.iter().map(Annotated::gold).collect();
-    runs(&items)
-        .into_iter()
-        .map(|run| Document::join(&items[run]))
-        .collect()
-}
-
-/// Index ranges of the sentences that follow one another in the text of one document.
-pub(super) fn runs(items: &[Annotated<'_>]) -> Vec<Range<usize>> {
-    let mut runs: Vec<Range<usize>> = Vec::new();
-    for (index, item) in items.iter().enumerate() {
-        match runs.last_mut() {
-            Some(run) if follows(items[index - 1].sentence, item.sentence) => run.end = index + 1,
-            _ => runs.push(index..index + 1),
+pub fn documents(sentences: &[Sentence]) -> Vec<Document> {
+    let mut documents: Vec<Document> = Vec::new();
+    for sentence in sentences {
+        let item = Annotated::gold(sentence);
+        match documents.last_mut() {
+            Some(document) if document.is_followed_by(sentence) => document.add(&item),
+            _ => documents.push(Document::begin(&item, false)),
         }
     }
-    runs
-}
-
-/// True when `second` comes directly after `first` in the text of their document.
-fn follows(first: &Sentence, second: &Sentence) -> bool {
-    first.document == second.document
-        && second.offset > first.offset
-        && second.offset == first.offset + length(&first.text) + length(&first.trailing)
+    documents
 }
 
 fn length(text: &str) -> usize {
     text.chars().count()
 }
 
-impl<'a> Document<'a> {
-    /// Joins sentences that follow one another in the text of a document.
-    pub(super) fn join(items: &[Annotated<'a>]) -> Self {
+impl Document {
+    /// The document of a first sentence. Its words are kept only on demand.
+    pub(super) fn begin(item: &Annotated<'_>, with_tokens: bool) -> Self {
+        let sentence = item.sentence;
         let mut document = Self {
-            name: None,
-            text: Cow::Borrowed(""),
-            entities: Vec::new(),
-            sentences: Vec::with_capacity(items.len()),
-            is_predicted: items.iter().any(|item| item.is_predicted),
+            name: sentence.document.clone(),
+            tokens: with_tokens.then(Tokens::default),
+            first_sentence: (sentence.text.len(), length(&sentence.trailing)),
+            ..Self::default()
         };
-        let (mut offset, mut words) = (0, 0);
-        for item in items {
-            let sentence = item.sentence;
-            document.name = sentence.document.as_deref();
-            document.entities.extend(entities(item, offset, words));
-            document.sentences.push((offset, words, sentence));
-            if items.len() == 1 && sentence.trailing.is_empty() {
-                document.text = Cow::Borrowed(&sentence.text);
-            } else {
-                document.text += sentence.text.as_str();
-                document.text += sentence.trailing.as_str();
-            }
-            offset += length(&sentence.text) + length(&sentence.trailing);
-            words += sentence.len();
-        }
+        document.add(item);
         document
     }
-}
 
-/// The entities of a sentence whose first character is at `offset` in the document and whose first word has the index
-/// `first_word`.
-fn entities<'a>(item: &Annotated<'a>, offset: usize, first_word: usize) -> Vec<DocumentEntity<'a>> {
-    let sentence = item.sentence;
-    let text = CharacterIndex::new(&sentence.text);
-    let make = |parts: &[(usize, usize)], label: &'a str, score, words: Option<Span>| {
-        let texts = parts.iter().map(|(start, end)| text.slice(*start, *end));
-        DocumentEntity {
-            texts: texts.collect(),
-            parts: (parts.iter())
-                .map(|(start, end)| (start + offset, end + offset))
-                .collect(),
+    /// Joins the sentences of a text, in order.
+    pub(super) fn join(items: &[Annotated<'_>]) -> Self {
+        let Some((first, others)) = items.split_first() else {
+            return Self::default();
+        };
+        let mut document = Self::begin(first, false);
+        others.iter().for_each(|item| document.add(item));
+        document
+    }
+
+    /// True when a sentence comes directly after the last one in the text of their document.
+    pub(super) fn is_followed_by(&self, sentence: &Sentence) -> bool {
+        self.name == sentence.document
+            && sentence.offset > self.last_offset
+            && sentence.offset == self.next_offset
+    }
+
+    /// Adds the next sentence.
+    pub(super) fn add(&mut self, item: &Annotated<'_>) {
+        let sentence = item.sentence;
+        self.is_predicted |= item.is_predicted;
+        self.sentences += 1;
+        self.with_context += usize::from(!sentence.left.is_empty() || !sentence.right.is_empty());
+        self.with_pos += usize::from(sentence.pos.is_some());
+        self.add_entities(item);
+        if let Some(tokens) = &mut self.tokens {
+            tokens.add(sentence, self.characters);
+        }
+        self.text += &sentence.text;
+        self.text += &sentence.trailing;
+        let added = length(&sentence.text) + length(&sentence.trailing);
+        self.characters += added;
+        self.words += sentence.len();
+        self.last_offset = sentence.offset;
+        self.next_offset = sentence.offset + added;
+    }
+
+    fn add_entities(&mut self, item: &Annotated<'_>) {
+        let sentence = item.sentence;
+        for entity in &item.entities {
+            let part = sentence.characters(entity.span);
+            let Span { start, end } = entity.span;
+            let words = Span::new(start + self.words, end + self.words);
+            self.add_entity(&[part], entity.label, entity.score, Some(words));
+        }
+        for entity in item.misaligned() {
+            self.add_entity(&[(entity.start, entity.end)], &entity.label, None, None);
+        }
+        for entity in item.discontinuous() {
+            self.add_entity(&entity.parts, &entity.label, None, None);
+        }
+    }
+
+    /// Adds an entity whose parts have offsets in the sentence.
+    fn add_entity(
+        &mut self,
+        parts: &[(usize, usize)],
+        label: &str,
+        score: Option<f32>,
+        words: Option<Span>,
+    ) {
+        let shifted =
+            |(start, end): &(usize, usize)| (start + self.characters, end + self.characters);
+        let extent = match parts {
+            [part] => Extent::Continuous([shifted(part)]),
+            _ => Extent::Discontinuous(parts.iter().map(shifted).collect()),
+        };
+        let label = self.labels.get(label).cloned().unwrap_or_else(|| {
+            let label: Arc<str> = label.into();
+            self.labels.insert(label.clone());
+            label
+        });
+        self.entities.push(DocumentEntity {
+            extent,
             label,
             score,
-            words: words.map(|span| Span::new(span.start + first_word, span.end + first_word)),
-        }
-    };
-    let aligned = item.entities.iter().map(|entity| {
-        let part = sentence.characters(entity.span);
-        make(&[part], entity.label, entity.score, Some(entity.span))
-    });
-    let misaligned = item.misaligned().iter().map(|entity| {
-        let part = (entity.start, entity.end);
-        make(&[part], &entity.label, None, None)
-    });
-    let discontinuous =
-        (item.discontinuous().iter()).map(|entity| make(&entity.parts, &entity.label, None, None));
-    aligned.chain(misaligned).chain(discontinuous).collect()
+            words,
+        });
+    }
+
+    /// The text, with its characters found by their offsets.
+    pub fn characters(&self) -> CharacterIndex<'_> {
+        CharacterIndex::new(&self.text)
+    }
 }
 
 #[cfg(test)]
@@ -198,7 +319,8 @@ mod tests {
             prop_assert_eq!(&joined[0].text, &text);
             for entity in &joined[0].entities {
                 let (start, end) = entity.span().unwrap();
-                prop_assert_eq!(slice(&text, start, end), entity.texts[0]);
+                let surface = slice(&text, start, end);
+                prop_assert!(!surface.is_empty() && joined[0].characters().slice(start, end) == surface);
             }
         }
     }
@@ -222,6 +344,18 @@ mod tests {
     }
 
     #[test]
+    fn entities_of_long_documents_are_small() {
+        assert!(size_of::<DocumentEntity>() <= 80);
+        let mut sentences = cut("Ada and Bo", &[], None);
+        sentences[0].entities = vec![Entity::new(0, 1, "PER"), Entity::new(2, 3, "PER")];
+        let joined = &documents(&sentences)[0];
+        assert!(Arc::ptr_eq(
+            &joined.entities[0].label,
+            &joined.entities[1].label
+        ));
+    }
+
+    #[test]
     fn entities_of_every_kind_are_shifted() {
         let mut sentences = cut("Zoë. 👍 北京 ab", &[5], None);
         let second = &mut sentences[1];
@@ -236,15 +370,22 @@ mod tests {
             label: "Y".to_string(),
         }];
         let joined = &documents(&sentences)[0];
+        let characters = joined.characters();
+        let texts = |entity: &DocumentEntity| -> Vec<&str> {
+            let parts = entity.parts().iter();
+            parts
+                .map(|(start, end)| characters.slice(*start, *end))
+                .collect()
+        };
         let found: Vec<_> = (joined.entities.iter())
-            .map(|e| (e.parts.clone(), e.label, e.texts.clone()))
+            .map(|e| (e.parts(), &*e.label, texts(e)))
             .collect();
         assert_eq!(
             found,
             [
-                (vec![(7, 9)], "LOC", vec!["北京"]),
-                (vec![(10, 11)], "X", vec!["a"]),
-                (vec![(5, 6), (10, 12)], "Y", vec!["👍", "ab"]),
+                (&[(7, 9)][..], "LOC", vec!["北京"]),
+                (&[(10, 11)], "X", vec!["a"]),
+                (&[(5, 6), (10, 12)], "Y", vec!["👍", "ab"]),
             ]
         );
         assert_eq!(joined.entities[0].words, Some(Span::new(3, 5)));
@@ -252,11 +393,12 @@ mod tests {
             entity: Entity::new(0, 1, "M"),
             score: 0.5,
         };
-        let items = [
-            Annotated::gold(&sentences[0]),
-            Annotated::predicted(&sentences[1], std::slice::from_ref(&mention)),
-        ];
-        let joined = Document::join(&items);
+        let mut joined = Document::begin(&Annotated::gold(&sentences[0]), false);
+        assert!(joined.is_followed_by(&sentences[1]));
+        joined.add(&Annotated::predicted(
+            &sentences[1],
+            std::slice::from_ref(&mention),
+        ));
         assert_eq!(joined.entities.len(), 1);
         assert_eq!(joined.entities[0].score, Some(0.5));
     }

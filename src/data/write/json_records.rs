@@ -1,5 +1,6 @@
 //! Parts that the JSON formats share.
 
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::annotated::{Annotated, WordEntity, rounded};
@@ -9,17 +10,19 @@ use super::summary::{Loss, Summary};
 /// A JSON object.
 pub(super) type Record = Map<String, Value>;
 
+/// A JSON list whose elements are made while it is written: those of a long document take much more memory than its text.
+pub(super) struct LazyList<F>(pub F);
+
+impl<F: Fn() -> I, I: IntoIterator<Item: Serialize>> Serialize for LazyList<F> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq((self.0)())
+    }
+}
+
 /// Adds the name of the sentence's document.
 pub(super) fn document(record: &mut Record, key: &str, item: &Annotated<'_>) {
     if let Some(document) = &item.sentence.document {
         record.insert(key.into(), json!(document));
-    }
-}
-
-/// Adds the name of a document.
-pub(super) fn name(record: &mut Record, document: &Document<'_>) {
-    if let Some(name) = document.name {
-        record.insert("doc".into(), json!(name));
     }
 }
 
@@ -73,30 +76,25 @@ pub(super) fn word_spans(item: &Annotated<'_>, summary: &mut Summary) -> Value {
     spans.map(|e| span(e.span.start, e.span.end, e)).collect()
 }
 
-/// The continuous entities of a document with their offsets; the others are counted as left out.
-pub(super) fn continuous<'d, 'a>(
-    document: &'d Document<'a>,
-    summary: &mut Summary,
-) -> Vec<((usize, usize), &'d DocumentEntity<'a>)> {
-    let spans: Vec<_> = (document.entities.iter())
-        .filter_map(|entity| entity.span().map(|span| (span, entity)))
-        .collect();
-    summary.entities += spans.len();
-    summary.lose(Loss::Discontinuous, document.entities.len() - spans.len());
-    spans
+/// The continuous entities of a document with their offsets.
+pub(super) fn continuous(
+    document: &Document,
+) -> impl Iterator<Item = ((usize, usize), &DocumentEntity)> {
+    let entities = document.entities.iter();
+    entities.filter_map(|entity| entity.span().map(|span| (span, entity)))
+}
+
+/// Counts the continuous entities of a document as written, and the others as left out.
+pub(super) fn count_continuous(document: &Document, summary: &mut Summary) {
+    let count = continuous(document).count();
+    summary.entities += count;
+    summary.lose(Loss::Discontinuous, document.entities.len() - count);
 }
 
 /// Counts what no format for documents has.
-pub(super) fn lose_document_extras(
-    document: &Document<'_>,
-    losses: &[Loss],
-    summary: &mut Summary,
-) {
-    for (_, _, sentence) in &document.sentences {
-        let context = !sentence.left.is_empty() || !sentence.right.is_empty();
-        summary.lose(Loss::Context, usize::from(context));
-        summary.lose(Loss::PartOfSpeech, usize::from(sentence.pos.is_some()));
-    }
+pub(super) fn lose_document_extras(document: &Document, losses: &[Loss], summary: &mut Summary) {
+    summary.lose(Loss::Context, document.with_context);
+    summary.lose(Loss::PartOfSpeech, document.with_pos);
     if losses.contains(&Loss::DocumentName) {
         summary.lose(Loss::DocumentName, usize::from(document.name.is_some()));
     }

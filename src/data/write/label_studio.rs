@@ -16,12 +16,13 @@
 //! Offsets count characters (Unicode code points), as Label Studio does since version 1.5.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::annotated::rounded;
 use super::documents::Document;
-use super::json_records::{self as records, Record};
+use super::json_records::{self as records, LazyList};
 use super::summary::Summary;
+use crate::text::CharacterIndex;
 
 /// Names that Label Studio's tasks refer to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,19 +46,44 @@ impl Default for LabelStudioNames {
     }
 }
 
+/// A document with either predictions or annotations.
+#[derive(Serialize)]
+struct Task<'a, L: Serialize> {
+    data: TaskData<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    predictions: Option<[Regions<'a, L>; 1]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    annotations: Option<[Regions<'a, L>; 1]>,
+}
+
+#[derive(Serialize)]
+struct TaskData<'a> {
+    text: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    doc: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Regions<'a, L: Serialize> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model_version: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    score: Option<f64>,
+    result: L,
+}
+
 /// A document as a task.
-pub(super) fn record(
-    document: &Document<'_>,
-    names: &LabelStudioNames,
+pub(super) fn record<'d>(
+    document: &'d Document,
+    characters: &'d CharacterIndex<'d>,
+    names: &'d LabelStudioNames,
     summary: &mut Summary,
-) -> Record {
-    let mut data = Record::new();
-    data.insert("text".into(), json!(document.text));
-    records::name(&mut data, document);
-    let entities = records::continuous(document, summary);
-    let scores: Vec<f32> = entities.iter().filter_map(|(_, e)| e.score).collect();
-    let result: Vec<Value> = (entities.into_iter().enumerate())
-        .map(|(index, ((start, end), entity))| {
+) -> impl Serialize + use<'d> {
+    records::count_continuous(document, summary);
+    records::lose_document_extras(document, &[], summary);
+    let result = LazyList(|| {
+        let entities = records::continuous(document).enumerate();
+        entities.map(|(index, ((start, end), entity))| {
             let mut region = json!({
                 "id": format!("e{}", index + 1),
                 "from_name": names.from_name,
@@ -66,8 +92,8 @@ pub(super) fn record(
                 "value": {
                     "start": start,
                     "end": end,
-                    "text": entity.texts.concat(),
-                    "labels": [entity.label],
+                    "text": characters.slice(start, end),
+                    "labels": [&*entity.label],
                 },
             });
             if let Some(score) = entity.score {
@@ -75,22 +101,36 @@ pub(super) fn record(
             }
             region
         })
-        .collect();
-    let mut record = Record::new();
-    record.insert("data".into(), data.into());
+    });
+    let mut task = Task {
+        data: TaskData {
+            text: &document.text,
+            doc: document.name.as_deref(),
+        },
+        predictions: None,
+        annotations: None,
+    };
     if document.is_predicted {
-        let mut prediction = json!({"model_version": names.model_version});
-        if !scores.is_empty() {
-            let mean = scores.iter().sum::<f32>() / scores.len() as f32;
-            prediction["score"] = json!(rounded(mean));
-        }
-        prediction["result"] = result.into();
-        record.insert("predictions".into(), json!([prediction]));
+        task.predictions = Some([Regions {
+            model_version: Some(&names.model_version),
+            score: mean_score(document),
+            result,
+        }]);
     } else {
-        record.insert("annotations".into(), json!([{"result": result}]));
+        task.annotations = Some([Regions {
+            model_version: None,
+            score: None,
+            result,
+        }]);
     }
-    records::lose_document_extras(document, &[], summary);
-    record
+    task
+}
+
+/// The mean of the scores of a document's entities.
+fn mean_score(document: &Document) -> Option<f64> {
+    let scores = || records::continuous(document).filter_map(|(_, entity)| entity.score);
+    let count = scores().count();
+    (count > 0).then(|| rounded(scores().sum::<f32>() / count as f32))
 }
 
 #[cfg(test)]
@@ -99,6 +139,7 @@ mod tests {
     use crate::data::write::{Annotated, WriteOptions, predictions, write_with};
     use crate::data::{Format, TagScheme};
     use crate::text::{Entity, Mention, Sentence};
+    use serde_json::Value;
 
     #[test]
     fn mentions_are_predictions_and_entities_annotations() {

@@ -3,66 +3,80 @@
 //! Offsets count characters, `token_end` is inclusive, and `ws` tells whether white space follows a token (Prodigy 1.11
 //! and newer). A span that does not match the tokens has no `token_start` and `token_end`.
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::annotated::rounded;
 use super::documents::Document;
-use super::json_records::{self as records, Record};
+use super::json_records::{self as records, LazyList};
 use super::summary::Summary;
+use crate::text::CharacterIndex;
+
+#[derive(Serialize)]
+struct ProdigyRecord<'a, T: Serialize, L: Serialize> {
+    text: &'a str,
+    tokens: T,
+    spans: L,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    doc: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct ProdigyToken<'a> {
+    text: &'a str,
+    start: usize,
+    end: usize,
+    id: usize,
+    ws: bool,
+}
+
+#[derive(Serialize)]
+struct ProdigySpan<'a> {
+    start: usize,
+    end: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token_start: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token_end: Option<usize>,
+    label: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    score: Option<f64>,
+}
 
 /// A document with `text`, `tokens` and `spans`.
-pub(super) fn record(document: &Document<'_>, summary: &mut Summary) -> Record {
-    let mut record = Record::new();
-    record.insert("text".into(), json!(document.text));
-    record.insert("tokens".into(), tokens(document));
-    let spans: Vec<Value> = (records::continuous(document, summary).into_iter())
-        .map(|((start, end), entity)| {
-            let mut span = json!({"start": start, "end": end});
-            if let Some(words) = entity.words {
-                span["token_start"] = json!(words.start);
-                span["token_end"] = json!(words.end - 1);
-            }
-            span["label"] = json!(entity.label);
-            if let Some(score) = entity.score {
-                span["score"] = json!(rounded(score));
-            }
-            span
-        })
-        .collect();
-    record.insert("spans".into(), spans.into());
-    records::name(&mut record, document);
+pub(super) fn record<'d>(
+    document: &'d Document,
+    characters: &'d CharacterIndex<'d>,
+    summary: &mut Summary,
+) -> impl Serialize + use<'d> {
+    records::count_continuous(document, summary);
     records::lose_document_extras(document, &[], summary);
-    record
-}
-
-fn tokens(document: &Document<'_>) -> Value {
-    let mut tokens = Vec::new();
-    for (sentence, (offset, first, cut)) in document.sentences.iter().enumerate() {
-        for (index, word) in cut.words.iter().enumerate() {
-            let space = match cut.words.get(index + 1) {
-                Some(next) => next.start > word.end,
-                None => ends_in_space(cut, word.end) || !cut.trailing.is_empty(),
-            };
-            // A sentence may also start with white space.
-            let next = document.sentences.get(sentence + 1);
-            let space = space
-                || index + 1 == cut.len()
-                    && next.is_some_and(|(_, _, next)| next.text.starts_with(char::is_whitespace));
-            tokens.push(json!({
-                "text": word.text,
-                "start": offset + word.start,
-                "end": offset + word.end,
-                "id": first + index,
-                "ws": space,
-            }));
-        }
+    let tokens = || {
+        let tokens = document.tokens.iter().flat_map(|all| all.iter(characters));
+        tokens.enumerate().map(|(id, (token, text))| ProdigyToken {
+            text,
+            start: token.start,
+            end: token.end,
+            id,
+            ws: token.has_space,
+        })
+    };
+    let spans = || {
+        let entities = records::continuous(document);
+        entities.map(|((start, end), entity)| ProdigySpan {
+            start,
+            end,
+            token_start: entity.words.map(|words| words.start),
+            token_end: entity.words.map(|words| words.end - 1),
+            label: &entity.label,
+            score: entity.score.map(rounded),
+        })
+    };
+    ProdigyRecord {
+        text: &document.text,
+        tokens: LazyList(tokens),
+        spans: LazyList(spans),
+        doc: document.name.as_deref(),
     }
-    tokens.into()
-}
-
-/// True when a sentence has characters after its last word, which ends at `end`: they are white space.
-fn ends_in_space(sentence: &crate::text::Sentence, end: usize) -> bool {
-    sentence.text.ends_with(char::is_whitespace) && sentence.text.chars().count() > end
 }
 
 #[cfg(test)]

@@ -26,13 +26,14 @@ impl Pubtator {
     pub fn record(
         &mut self,
         out: &mut dyn Write,
-        document: &Document<'_>,
+        document: &Document,
         summary: &mut Summary,
     ) -> Result<()> {
         self.documents += 1;
         let name = self.name(document, summary);
-        let entities = records::continuous(document, summary);
-        let bad = (entities.iter()).find(|(_, e)| e.label.contains(['\t', '\n', '\r']));
+        records::count_continuous(document, summary);
+        let mut entities = records::continuous(document);
+        let bad = entities.find(|(_, entity)| entity.label.contains(['\t', '\n', '\r']));
         if let Some((_, entity)) = bad {
             let problem = format!(
                 "the type `{}` contains a tab or a line break; rename it, or write text_jsonl instead",
@@ -49,8 +50,11 @@ impl Pubtator {
         let line = |text: &str| text.replace(['\n', '\r'], " ");
         writeln!(out, "{name}|t|{}", line(title)).map_err(write_error)?;
         writeln!(out, "{name}|a|{}", line(text)).map_err(write_error)?;
-        for ((start, end), entity) in entities {
-            let text = entity.texts.concat().replace(['\n', '\r', '\t'], " ");
+        let characters = document.characters();
+        for ((start, end), entity) in records::continuous(document) {
+            let text = characters
+                .slice(start, end)
+                .replace(['\n', '\r', '\t'], " ");
             // Many readers skip rows without an identifier; PubTator writes `-` for none.
             writeln!(out, "{name}\t{start}\t{end}\t{text}\t{}\t-", entity.label)
                 .map_err(write_error)?;
@@ -60,8 +64,8 @@ impl Pubtator {
     }
 
     /// A name that is unique in the file and has only letters, digits and `._-`.
-    fn name(&mut self, document: &Document<'_>, summary: &mut Summary) -> String {
-        let given = document.name.unwrap_or_default();
+    fn name(&mut self, document: &Document, summary: &mut Summary) -> String {
+        let given = document.name.as_deref().unwrap_or_default();
         let plain: String = given
             .chars()
             .map(|c| {
@@ -82,20 +86,19 @@ impl Pubtator {
             count = count.max(self.documents) + 1;
             name = format!("{base}-{count}");
         }
-        let changed = document.name.is_some_and(|given| given != name);
+        let changed = document.name.as_ref().is_some_and(|given| *given != name);
         summary.lose(Loss::DocumentName, usize::from(changed));
         name
     }
 }
 
 /// Title, the white space after it, and the rest of the text. The white space is one character, or none at the end.
-fn split<'d>(document: &'d Document<'_>) -> (&'d str, &'d str, &'d str) {
+fn split(document: &Document) -> (&str, &str, &str) {
     let text: &str = &document.text;
     let first_line = text.find('\n');
     let first_sentence = || {
-        let (_, _, sentence) = document.sentences.first()?;
-        let one = sentence.trailing.chars().count() == 1;
-        (one && document.sentences.len() > 1).then_some(sentence.text.len())
+        let (length, trailing) = document.first_sentence;
+        (trailing == 1 && document.sentences > 1).then_some(length)
     };
     match first_line.or_else(first_sentence) {
         Some(end) => {

@@ -2,17 +2,32 @@
 //!
 //! spaCy's own training refuses entities that overlap in `entities`; its span categorizer takes them.
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::documents::Document;
-use super::json_records as records;
+use super::json_records::{self as records, LazyList};
 use super::summary::{Loss, Summary};
 
+#[derive(Serialize)]
+struct Annotations<L: Serialize> {
+    entities: L,
+}
+
 /// A document as [text, annotations].
-pub(super) fn record(document: &Document<'_>, summary: &mut Summary) -> Value {
-    let entities: Vec<Value> = (records::continuous(document, summary).into_iter())
-        .map(|((start, end), entity)| json!([start, end, entity.label]))
-        .collect();
+pub(super) fn record<'d>(
+    document: &'d Document,
+    summary: &mut Summary,
+) -> impl Serialize + use<'d> {
+    records::count_continuous(document, summary);
     records::lose_document_extras(document, &[Loss::Score, Loss::DocumentName], summary);
-    json!([document.text, {"entities": entities}])
+    let entities = || {
+        let entities = records::continuous(document);
+        entities.map(|((start, end), entity)| (start, end, &*entity.label))
+    };
+    (
+        &document.text,
+        Annotations {
+            entities: LazyList(entities),
+        },
+    )
 }

@@ -4,11 +4,11 @@ use std::cmp::Reverse;
 use std::io::Write;
 
 use super::annotated::{Annotated, not_writable};
-use super::documents::Document;
+use super::documents::{Document, DocumentEntity};
 use super::summary::{Loss, Summary};
 use super::write_error;
 use crate::error::Result;
-use crate::text::{Mention, Sentence, visible};
+use crate::text::{CharacterIndex, Mention, Sentence, is_hidden, visible};
 
 /// Writes the text of a sentence on a line, without entities.
 pub(super) fn plain(
@@ -42,14 +42,14 @@ pub(super) fn plain(
 /// Writes a document with its mentions in brackets, in colour if the output is a terminal.
 pub(super) fn bracketed_document(
     out: &mut dyn Write,
-    document: &Document<'_>,
+    document: &Document,
     colour: bool,
     summary: &mut Summary,
 ) -> Result<()> {
-    let (text, crossing) = brackets(document, colour);
-    summary.entities += document.entities.len() - crossing;
-    summary.lose(Loss::Crossing, crossing);
-    writeln!(out, "{text}").map_err(write_error)
+    let written = brackets(&mut Style { out, colour }, document).map_err(write_error)?;
+    summary.entities += written;
+    summary.lose(Loss::Crossing, document.entities.len() - written);
+    writeln!(out).map_err(write_error)
 }
 
 /// The text of a sentence with its mentions in brackets, nested ones inside each other. A mention that overlaps another
@@ -66,7 +66,14 @@ pub(super) fn bracketed_document(
 /// ```
 pub fn bracketed(sentence: &Sentence, mentions: &[Mention]) -> String {
     let item = Annotated::predicted(sentence, mentions);
-    visible(&brackets(&Document::join(&[item]), false).0).into_owned()
+    let mut text = Vec::new();
+    let mut style = Style {
+        out: &mut text,
+        colour: false,
+    };
+    // Nothing fails here: the output is in memory, and consists of strings.
+    let _ = brackets(&mut style, &Document::begin(&item, false));
+    visible(&String::from_utf8_lossy(&text)).into_owned()
 }
 
 /// A type's colour on a terminal: the same for the same type in every run.
@@ -79,49 +86,90 @@ fn terminal_colour(label: &str) -> u32 {
     FIRST + sum % COLOURS
 }
 
-/// The text with brackets, and the number of entities that were left out because they cross another one. With colour, control
-/// characters of the text and of types are replaced: a terminal would obey them.
-fn brackets(document: &Document<'_>, colour: bool) -> (String, usize) {
-    let mut entities: Vec<(usize, usize, &str)> = (document.entities.iter())
-        .filter_map(|entity| entity.span().map(|(start, end)| (start, end, entity.label)))
-        .filter(|(start, end, _)| start < end)
+/// Writes texts and brackets. With colour, characters of the text and of types that a terminal would obey are replaced.
+struct Style<'a> {
+    out: &'a mut dyn Write,
+    colour: bool,
+}
+
+impl Style<'_> {
+    fn text(&mut self, text: &str) -> std::io::Result<()> {
+        if !self.colour {
+            return write!(self.out, "{text}");
+        }
+        for (number, part) in text.split(is_hidden).enumerate() {
+            let replaced = if number > 0 { "\u{fffd}" } else { "" };
+            write!(self.out, "{replaced}{part}")?;
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, label: &str) -> std::io::Result<()> {
+        if !self.colour {
+            return write!(self.out, "[");
+        }
+        write!(self.out, "\x1b[1;{}m[\x1b[0m", terminal_colour(label))
+    }
+
+    fn close(&mut self, label: &str) -> std::io::Result<()> {
+        if !self.colour {
+            return write!(self.out, "]{label}");
+        }
+        write!(self.out, "\x1b[1;{}m]\x1b[22m", terminal_colour(label))?;
+        self.text(label)?;
+        write!(self.out, "\x1b[0m")
+    }
+}
+
+/// Writes the text with brackets. Returns the number of entities in brackets; the others cross one of them.
+fn brackets(style: &mut Style<'_>, document: &Document) -> std::io::Result<usize> {
+    let text = document.characters();
+    let is_shown = |entity: &DocumentEntity| {
+        let span = entity.span();
+        span.is_some_and(|(start, end)| start < end && end <= text.characters())
+    };
+    let mut order: Vec<usize> = (0..document.entities.len())
+        .filter(|index| is_shown(&document.entities[*index]))
         .collect();
-    entities.sort_by_key(|(start, end, label)| (*start, Reverse(*end), *label));
-    let mut written = 0;
-    let mut text = String::with_capacity(document.text.len() + 8 * entities.len());
-    let mut next = entities.into_iter().peekable();
+    order.sort_by_key(|index| {
+        let entity = &document.entities[*index];
+        let (start, end) = entity.span().unwrap_or_default();
+        (start, Reverse(end), &*entity.label)
+    });
+    let (mut written, mut at) = (0, 0);
     let mut open: Vec<(usize, &str)> = Vec::new();
-    let characters = document.text.chars().map(Some).chain([None]);
-    for (index, character) in characters.enumerate() {
-        while let Some((_, label)) = open.pop_if(|(end, _)| *end == index) {
-            if colour {
-                let (number, label) = (terminal_colour(label), visible(label));
-                text.push_str(&format!("\x1b[1;{number}m]\x1b[22m{label}\x1b[0m"));
-            } else {
-                text.push(']');
-                text.push_str(label);
-            }
-        }
-        while let Some((_, end, label)) = next.next_if(|(start, ..)| *start == index) {
-            if open.last().is_none_or(|(outer, _)| end <= *outer) {
-                if colour {
-                    let number = terminal_colour(label);
-                    text.push_str(&format!("\x1b[1;{number}m[\x1b[0m"));
-                } else {
-                    text.push('[');
-                }
-                open.push((end, label));
-                written += 1;
-            }
-        }
-        match character {
-            Some(one) if colour && one.is_control() && !"\t\n".contains(one) => {
-                text.push('\u{fffd}')
-            }
-            _ => text.extend(character),
+    for index in order {
+        let entity = &document.entities[index];
+        let (start, end) = entity.span().unwrap_or_default();
+        at = close(style, &mut open, &text, at, start)?;
+        if open.last().is_none_or(|(outer, _)| end <= *outer) {
+            style.text(text.slice(at, start))?;
+            style.open(&entity.label)?;
+            at = start;
+            open.push((end, &entity.label));
+            written += 1;
         }
     }
-    (text, document.entities.len() - written)
+    at = close(style, &mut open, &text, at, text.characters())?;
+    style.text(text.slice(at, text.characters()))?;
+    Ok(written)
+}
+
+/// Writes the text from the character `at` to the last bracket that closes up to the character `end`. Returns the character
+/// after it.
+fn close(
+    style: &mut Style<'_>,
+    open: &mut Vec<(usize, &str)>,
+    text: &CharacterIndex<'_>,
+    mut at: usize,
+    end: usize,
+) -> std::io::Result<usize> {
+    while let Some((to, label)) = open.pop_if(|(to, _)| *to <= end) {
+        style.text(text.slice(at, to))?;
+        style.close(label)?;
+        at = to;
+    }
+    Ok(at)
 }
 
 #[cfg(test)]
@@ -159,16 +207,20 @@ mod tests {
         let sentence = Sentence::from_words(["Bank", "of", "\x1b[31mOslo"]);
         let mentions = [mention(0, 3, "ORG"), mention(2, 3, "L\x07")];
         let item = Annotated::predicted(&sentence, &mentions);
-        let (text, left_out) = brackets(&Document::join(&[item]), true);
+        let mut text = Vec::new();
+        let mut summary = Summary::default();
+        let document = Document::begin(&item, false);
+        bracketed_document(&mut text, &document, true, &mut summary).unwrap();
+        let text = String::from_utf8(text).unwrap();
         let (one, two) = (terminal_colour("ORG"), terminal_colour("L\x07"));
         assert_eq!(
             text,
             format!(
                 "\x1b[1;{one}m[\x1b[0mBank of \x1b[1;{two}m[\x1b[0m\u{fffd}[31mOslo\x1b[1;{two}m]\x1b[22mL\u{fffd}\x1b[0m\
-                 \x1b[1;{one}m]\x1b[22mORG\x1b[0m"
+                 \x1b[1;{one}m]\x1b[22mORG\x1b[0m\n"
             )
         );
-        assert_eq!(left_out, 0);
+        assert_eq!((summary.entities, summary.left_out), (2, 0));
         assert!((31..=36).contains(&one) && (31..=36).contains(&two));
     }
 

@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 
 use super::annotated::{Annotated, rounded};
 use super::documents::Document;
-use super::json_records::{self as records, Record};
+use super::json_records::{self as records, LazyList, Record};
 use super::summary::{Loss, Summary};
 use crate::data::words;
 use crate::error::Result;
+use crate::text::CharacterIndex;
 
 /// A sentence with `text` and entities as spans of characters.
 pub(super) fn record(item: &Annotated<'_>, summary: &mut Summary) -> Record {
@@ -42,15 +43,18 @@ pub(super) fn record(item: &Annotated<'_>, summary: &mut Summary) -> Record {
 }
 
 /// A document with predicted mentions, as `predict` prints it.
+///
+/// `L` is the list of mentions. Those of a long document are made while it is written.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct PredictedDocument<'a> {
+#[schemars(rename = "PredictedDocument")]
+pub struct PredictedDocument<'a, L = Vec<PredictedMention<'a>>> {
     /// The name of the document, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub doc: Option<Cow<'a, str>>,
     /// The text.
     pub text: Cow<'a, str>,
     /// Its mentions.
-    pub entities: Vec<PredictedMention<'a>>,
+    pub entities: L,
 }
 
 /// A mention with offsets in the text of its document.
@@ -69,55 +73,65 @@ pub struct PredictedMention<'a> {
     pub text: Cow<'a, str>,
 }
 
-impl PredictedDocument<'_> {
+impl PredictedDocument<'static> {
     /// The record of a text that was cut into these sentences; an empty text has none.
-    pub fn of(items: &[Annotated<'_>]) -> Result<PredictedDocument<'static>> {
+    pub fn of(items: &[Annotated<'_>]) -> Result<Self> {
         for (index, item) in items.iter().enumerate() {
             item.check(index + 1)?;
         }
         let document = Document::join(items);
-        Ok(predicted(&document, &mut Summary::default()).into_owned())
+        let entities = mentions(&document, &document.characters())
+            .map(PredictedMention::into_owned)
+            .collect();
+        Ok(Self {
+            doc: document.name.map(Cow::Owned),
+            text: Cow::Owned(document.text),
+            entities,
+        })
     }
+}
 
-    fn into_owned(self) -> PredictedDocument<'static> {
-        let owned = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
-        PredictedDocument {
-            doc: self.doc.map(owned),
-            text: owned(self.text),
-            entities: (self.entities.into_iter())
-                .map(|mention| PredictedMention {
-                    label: owned(mention.label),
-                    text: owned(mention.text),
-                    ..mention
-                })
-                .collect(),
+impl PredictedMention<'_> {
+    fn into_owned(self) -> PredictedMention<'static> {
+        PredictedMention {
+            label: Cow::Owned(self.label.into_owned()),
+            text: Cow::Owned(self.text.into_owned()),
+            ..self
         }
     }
 }
 
-/// The record of a document with predicted mentions. It borrows from the document, because a long one has many mentions.
-pub(super) fn predicted<'a>(
-    document: &'a Document<'_>,
-    summary: &mut Summary,
-) -> PredictedDocument<'a> {
-    let entities = records::continuous(document, summary).into_iter();
-    let entities = entities.map(|((start, end), entity)| PredictedMention {
+/// The predicted mentions of a document.
+fn mentions<'d>(
+    document: &'d Document,
+    characters: &CharacterIndex<'d>,
+) -> impl Iterator<Item = PredictedMention<'d>> {
+    records::continuous(document).map(|((start, end), entity)| PredictedMention {
         start,
         end,
-        label: entity.label.into(),
+        label: Cow::Borrowed(&*entity.label),
         score: entity.score.map(rounded),
-        text: entity.texts.first().copied().unwrap_or_default().into(),
-    });
+        text: Cow::Borrowed(characters.slice(start, end)),
+    })
+}
+
+/// The record of a document with predicted mentions.
+pub(super) fn predicted<'d>(
+    document: &'d Document,
+    characters: &'d CharacterIndex<'d>,
+    summary: &mut Summary,
+) -> PredictedDocument<'d, impl Serialize + use<'d>> {
+    records::count_continuous(document, summary);
     PredictedDocument {
-        doc: document.name.map(Cow::from),
-        text: document.text.as_ref().into(),
-        entities: entities.collect(),
+        doc: document.name.as_deref().map(Cow::Borrowed),
+        text: Cow::Borrowed(&document.text),
+        entities: LazyList(|| mentions(document, characters)),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::data::write::{Annotated, predictions};
+    use crate::data::write::{Annotated, PredictedDocument, predictions};
     use crate::data::{Format, TagScheme, words};
     use crate::text::{Entity, Mention};
 
@@ -140,11 +154,26 @@ mod tests {
         ];
         let mut out = Vec::new();
         predictions(&mut out, Format::TextJsonl, TagScheme::Iob2, &items).unwrap();
+        let out = String::from_utf8(out).unwrap();
+        let owned = PredictedDocument::of(&items).unwrap();
+        assert_eq!(serde_json::to_string(&owned).unwrap() + "\n", out);
         assert_eq!(
-            String::from_utf8(out).unwrap(),
+            out,
             "{\"text\":\"Zoë left. 👍 Bo.\",\"entities\":[\
              {\"start\":0,\"end\":3,\"label\":\"PER\",\"score\":0.75,\"text\":\"Zoë\"},\
              {\"start\":12,\"end\":14,\"label\":\"PER\",\"score\":0.75,\"text\":\"Bo\"}]}\n"
         );
+        let empty = PredictedDocument::of(&[]).unwrap();
+        let empty = serde_json::to_string(&empty).unwrap();
+        assert_eq!(empty, "{\"text\":\"\",\"entities\":[]}");
+    }
+
+    #[test]
+    fn the_schema_has_the_name_of_the_record() {
+        let schema = schemars::schema_for!(PredictedDocument<'static>);
+        let schema = schema.to_value();
+        assert_eq!(schema["title"], "PredictedDocument");
+        let mentions = &schema["properties"]["entities"];
+        assert_eq!(mentions["items"]["$ref"], "#/$defs/PredictedMention");
     }
 }

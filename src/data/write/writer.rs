@@ -3,13 +3,12 @@
 use std::io::Write;
 
 use serde::Serialize;
-use serde_json::Value;
 
 use super::annotated::Annotated;
 use super::columns::Columns;
 use super::conllu::Conllu;
 use super::csv::Csv;
-use super::documents::{Document, runs};
+use super::documents::Document;
 use super::pubtator::Pubtator;
 use super::summary::{Loss, Summary};
 use super::{
@@ -20,7 +19,8 @@ use crate::data::Format;
 use crate::error::Result;
 
 /// Writes sentences or documents to a stream, as they come: [`begin`](Self::begin), any number of
-/// [`record`](Self::record)s, [`finish`](Self::finish).
+/// [`record`](Self::record)s, [`finish`](Self::finish). A long document may also be given sentence by sentence, so that
+/// they need not be kept: [`add`](Self::add) and [`end_record`](Self::end_record).
 ///
 /// ```
 /// use nerzoo::data::Format;
@@ -42,6 +42,8 @@ pub struct Writer<W: Write> {
     out: W,
     options: WriteOptions,
     body: Body,
+    /// The document whose sentences are being added, for formats that join them.
+    document: Option<Document>,
     /// Number of JSON records so far.
     records: usize,
     summary: Summary,
@@ -106,6 +108,7 @@ impl<W: Write> Writer<W> {
             out,
             options,
             body,
+            document: None,
             records: 0,
             summary: Summary::default(),
         };
@@ -121,17 +124,38 @@ impl<W: Write> Writer<W> {
     /// Writes sentences. Those that were cut from a document must be in one call, in order: formats for documents join
     /// them. One call may have the sentences of several documents.
     pub fn record(&mut self, items: &[Annotated<'_>]) -> Result<()> {
-        let is_predicted = items.iter().any(|item| item.is_predicted);
-        if self.options.joins_documents(is_predicted) {
-            for run in runs(items) {
-                self.document(&items[run])?;
-            }
-        } else {
-            for item in items {
-                self.sentence(item)?;
+        items.iter().try_for_each(|item| self.add(item))?;
+        self.end_record()
+    }
+
+    /// Adds a sentence to the record. Formats for documents write it with the other sentences of its document, after the last
+    /// of them; other formats at once.
+    pub fn add(&mut self, item: &Annotated<'_>) -> Result<()> {
+        if !self.options.joins_documents(item.is_predicted) {
+            self.end_record()?;
+            return self.sentence(item);
+        }
+        if (self.document.as_ref()).is_some_and(|open| !open.is_followed_by(item.sentence)) {
+            self.end_record()?;
+        }
+        self.summary.sentences += 1;
+        item.check(self.summary.sentences)?;
+        match &mut self.document {
+            Some(document) => document.add(item),
+            None => {
+                let with_tokens = self.options.format == Format::Prodigy;
+                self.document = Some(Document::begin(item, with_tokens));
             }
         }
         Ok(())
+    }
+
+    /// Ends a record of sentences that were added: the next sentence does not belong to the same document.
+    pub fn end_record(&mut self) -> Result<()> {
+        match self.document.take() {
+            Some(document) => self.write_document(&document),
+            None => Ok(()),
+        }
     }
 
     /// Writes `{"line": number, "error": problem}` in place of a record that could not be read. Only `tokens_jsonl` and
@@ -139,6 +163,7 @@ impl<W: Write> Writer<W> {
     pub fn unreadable(&mut self, number: usize, problem: &str) -> Result<bool> {
         let has_place = matches!(self.options.format, Format::TokensJsonl | Format::TextJsonl);
         if has_place {
+            self.end_record()?;
             self.json(&serde_json::json!({"line": number, "error": problem}))?;
         }
         Ok(has_place)
@@ -157,6 +182,7 @@ impl<W: Write> Writer<W> {
     /// Writes what comes after the last record, and returns the stream and the counts. With
     /// [`strict`](WriteOptions::strict), fails if an entity was left out.
     pub fn finish(mut self) -> Result<(W, Summary)> {
+        self.end_record()?;
         if let Body::Json { is_list: true } = self.body {
             writeln!(self.out, "\n]").map_err(write_error)?;
         }
@@ -185,33 +211,42 @@ impl<W: Write> Writer<W> {
         self.json(&record)
     }
 
-    fn document(&mut self, items: &[Annotated<'_>]) -> Result<()> {
-        for item in items {
-            self.summary.sentences += 1;
-            item.check(self.summary.sentences)?;
-        }
+    fn write_document(&mut self, document: &Document) -> Result<()> {
         self.summary.documents += 1;
-        let document = Document::join(items);
         let summary = &mut self.summary;
-        let record: Value = match &mut self.body {
-            Body::Pubtator(pubtator) => return pubtator.record(&mut self.out, &document, summary),
+        match &mut self.body {
+            Body::Pubtator(pubtator) => return pubtator.record(&mut self.out, document, summary),
             Body::Text => {
                 summary.lose(Loss::Score, document.entities.len());
                 let colour = self.options.colour;
-                return text::bracketed_document(&mut self.out, &document, colour, summary);
+                return text::bracketed_document(&mut self.out, document, colour, summary);
             }
-            _ if self.options.format == Format::TextJsonl => {
-                let record = text_jsonl::predicted(&document, summary);
-                return self.json(&record);
+            _ => {}
+        }
+        let characters = document.characters();
+        match self.options.format {
+            Format::TextJsonl => {
+                let record = text_jsonl::predicted(document, &characters, summary);
+                self.json(&record)
             }
-            _ => match self.options.format {
-                Format::Doccano => doccano::record(&document, summary).into(),
-                Format::Prodigy => prodigy::record(&document, summary).into(),
-                Format::Spacy => spacy::record(&document, summary),
-                _ => label_studio::record(&document, &self.options.label_studio, summary).into(),
-            },
-        };
-        self.json(&record)
+            Format::Doccano => {
+                let record = doccano::record(document, summary);
+                self.json(&record)
+            }
+            Format::Prodigy => {
+                let record = prodigy::record(document, &characters, summary);
+                self.json(&record)
+            }
+            Format::Spacy => {
+                let record = spacy::record(document, summary);
+                self.json(&record)
+            }
+            _ => {
+                let names = self.options.label_studio.clone();
+                let record = label_studio::record(document, &characters, &names, summary);
+                self.json(&record)
+            }
+        }
     }
 
     fn json(&mut self, record: &impl Serialize) -> Result<()> {

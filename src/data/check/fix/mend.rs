@@ -6,7 +6,7 @@ use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
 use crate::data::check::edges;
-use crate::data::{Problem, Severity};
+use crate::data::{Correction, Problem, Severity};
 use crate::error::Location;
 use crate::text::{Entity, Misaligned, Sentence};
 
@@ -73,40 +73,31 @@ impl Serialize for Change {
 impl Change {
     /// The change that a reader has made where it reports a problem; `None` if it has made none.
     pub(super) fn of_problem(problem: &Problem) -> Option<Self> {
-        let message = &problem.message;
-        let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-        let is_tag = [
-            "read as the start",
-            "read as an entity",
-            "read as ending",
-            "does not belong to the",
-        ]
-        .iter()
-        .any(|part| message.contains(part));
-        let (kind, after) = if problem.severity == Severity::Error || message.contains("left out") {
-            (ChangeKind::LeftOut, None)
-        } else if message.contains("counted once") {
-            (ChangeKind::Duplicate, None)
-        } else if is_tag {
-            (
-                ChangeKind::Tag,
-                quoted.last().filter(|_| message.contains("write it as")),
-            )
-        } else {
-            return None;
+        // What the message is about comes first in it.
+        let what = || {
+            problem
+                .message
+                .split(';')
+                .next()
+                .unwrap_or_default()
+                .to_string()
         };
-        let what = message.split(';').next();
-        let before = if kind == ChangeKind::Tag {
-            quoted.first().copied()
-        } else {
-            what
+        let (kind, before, after) = match (problem.severity, &problem.correction) {
+            (Severity::Error, _) | (_, Some(Correction::LeftOut)) => {
+                (ChangeKind::LeftOut, what(), None)
+            }
+            (_, Some(Correction::Duplicate)) => (ChangeKind::Duplicate, what(), None),
+            (_, Some(Correction::Tag { before, after })) => {
+                (ChangeKind::Tag, before.clone(), after.clone())
+            }
+            (_, None) => return None,
         };
         Some(Self {
             location: problem.location.clone(),
             kind,
-            before: before.unwrap_or_default().to_string(),
-            after: after.map(|text| text.to_string()),
-            message: message.clone(),
+            before,
+            after,
+            message: problem.message.clone(),
         })
     }
 }

@@ -233,3 +233,25 @@ proptest! {
         prop_assert_eq!(std::fs::read(&one).unwrap(), std::fs::read(&two).unwrap());
     }
 }
+
+#[test]
+fn changes_do_not_depend_on_the_words_of_messages() {
+    // Types and keys with the words that messages have.
+    let text = concat!(
+        "{\"tokens\": [\"a\", \"b\"], \"ner_tags\": [\"I-left-out\", \"B-counted-once\"]}\n",
+        "{\"tokens\": [\"c\", \"d\"], \"ner_tags\": [\"B-left-out\", \"I-left-out\"]}\n",
+    );
+    let (folder, files) = folder(&[("a.jsonl", text)]);
+    let reading = ReadOptions {
+        scheme: Some(TagScheme::Iob2),
+        ..ReadOptions::default()
+    };
+    let out = folder.path().join("mended.jsonl");
+    let report = fix(&files, &reading, &options(out)).unwrap();
+    assert_eq!(changes(&report), [(ChangeKind::Tag, 1)]);
+    let log = log(&report);
+    assert_eq!(
+        (&log[0]["before"], &log[0]["after"]),
+        (&"I-left-out".into(), &"B-left-out".into())
+    );
+}

@@ -14,7 +14,7 @@ use super::documents::{Document, DocumentEntity};
 use super::summary::Summary;
 use super::write_error;
 use crate::error::Result;
-use crate::text::visible;
+use crate::text::{CharacterIndex, visible};
 use drawing::{Mark, draw};
 
 /// The style of drawn texts.
@@ -26,7 +26,8 @@ const PAGE_STYLE: &str = include_str!("page.css");
 /// Number of colours in the style sheet.
 const COLOURS: usize = 10;
 
-/// Writes a page of texts with predicted mentions, record by record.
+/// Writes a page of texts with predicted mentions, record by record. The sentences of a record may also be added one by one,
+/// see [`Writer::add`](super::Writer::add).
 ///
 /// ```
 /// use nerzoo::data::write::{Annotated, HtmlWriter};
@@ -48,6 +49,8 @@ pub struct HtmlWriter<W: Write> {
     out: W,
     /// The colour of each type, in the order in which they occur.
     colours: HashMap<String, usize>,
+    /// The text whose sentences are being added.
+    document: Option<Document>,
     records: usize,
     summary: Summary,
 }
@@ -75,6 +78,7 @@ impl<W: Write> HtmlWriter<W> {
         Ok(Self {
             out,
             colours: HashMap::new(),
+            document: None,
             records: 0,
             summary: Summary::default(),
         })
@@ -82,24 +86,33 @@ impl<W: Write> HtmlWriter<W> {
 
     /// Writes a text that was cut into these sentences.
     pub fn record(&mut self, items: &[Annotated<'_>]) -> Result<()> {
-        for item in items {
-            self.summary.sentences += 1;
-            item.check(self.summary.sentences)?;
+        items.iter().try_for_each(|item| self.add(item))?;
+        let document = self.document.take().unwrap_or_default();
+        self.write(&document)
+    }
+
+    /// Adds a sentence to the record: the next one of its text.
+    pub fn add(&mut self, item: &Annotated<'_>) -> Result<()> {
+        self.summary.sentences += 1;
+        item.check(self.summary.sentences)?;
+        match &mut self.document {
+            Some(document) => document.add(item),
+            None => self.document = Some(Document::begin(item, false)),
         }
-        self.records += 1;
-        self.summary.documents += 1;
-        let document = Document::join(items);
-        self.summary.entities += document.entities.len();
-        let title = match document.name {
-            Some(name) => format!("{}: {name}", self.records),
-            None => self.records.to_string(),
-        };
-        let content = self.content(&document);
-        self.article(&title, &content)
+        Ok(())
+    }
+
+    /// Ends a record of sentences that were added, and writes it.
+    pub fn end_record(&mut self) -> Result<()> {
+        match self.document.take() {
+            Some(document) => self.write(&document),
+            None => Ok(()),
+        }
     }
 
     /// Writes why a record could not be read.
     pub fn unreadable(&mut self, number: usize, problem: &str) -> Result<()> {
+        self.end_record()?;
         self.records += 1;
         let title = self.records.to_string();
         self.article(
@@ -110,9 +123,22 @@ impl<W: Write> HtmlWriter<W> {
 
     /// Writes the end, and returns the stream and the counts.
     pub fn finish(mut self) -> Result<(W, Summary)> {
+        self.end_record()?;
         writeln!(self.out, "</main></body></html>").map_err(write_error)?;
         self.out.flush().map_err(write_error)?;
         Ok((self.out, self.summary))
+    }
+
+    fn write(&mut self, document: &Document) -> Result<()> {
+        self.records += 1;
+        self.summary.documents += 1;
+        self.summary.entities += document.entities.len();
+        let title = match &document.name {
+            Some(name) => format!("{}: {name}", self.records),
+            None => self.records.to_string(),
+        };
+        let content = self.content(document);
+        self.article(&title, &content)
     }
 
     fn article(&mut self, title: &str, content: &Markup) -> Result<()> {
@@ -121,15 +147,15 @@ impl<W: Write> HtmlWriter<W> {
         writeln!(self.out, "{article}").map_err(write_error)
     }
 
-    fn content(&mut self, document: &Document<'_>) -> Markup {
+    fn content(&mut self, document: &Document) -> Markup {
         let marks: Vec<Mark<'_>> = (document.entities.iter())
             .filter_map(|entity| {
                 let (start, end) = entity.span()?;
                 Some(Mark {
                     start,
                     end,
-                    label: entity.label,
-                    colour: self.colour(entity.label),
+                    label: &entity.label,
+                    colour: self.colour(&entity.label),
                     info: info(entity, start, end),
                 })
             })
@@ -147,7 +173,8 @@ impl<W: Write> HtmlWriter<W> {
         }
     }
 
-    fn table(&mut self, document: &Document<'_>) -> Markup {
+    fn table(&mut self, document: &Document) -> Markup {
+        let text = document.characters();
         html! {
             table {
                 thead {
@@ -160,8 +187,8 @@ impl<W: Write> HtmlWriter<W> {
                     @for entity in &document.entities {
                         @let (start, end) = entity.span().unwrap_or_default();
                         tr {
-                            td dir="auto" { (entity.texts.join(" … ")) }
-                            td { span class={ "chip colour-" (self.colour(entity.label)) } { bdi { (entity.label) } } }
+                            td dir="auto" { (surface(entity, &text)) }
+                            td { span class={ "chip colour-" (self.colour(&entity.label)) } { bdi { (entity.label) } } }
                             td.number { (start) } td.number { (end) }
                             td.number { @if let Some(score) = entity.score { (format!("{:.4}", rounded(score))) } }
                         }
@@ -183,8 +210,15 @@ impl<W: Write> HtmlWriter<W> {
     }
 }
 
+/// The text of an entity.
+fn surface(entity: &DocumentEntity, text: &CharacterIndex<'_>) -> String {
+    let parts = entity.parts().iter();
+    let texts: Vec<&str> = parts.map(|(start, end)| text.slice(*start, *end)).collect();
+    texts.join(" … ")
+}
+
 /// What is shown about an entity when the pointer or the focus is on it.
-fn info(entity: &DocumentEntity<'_>, start: usize, end: usize) -> String {
+fn info(entity: &DocumentEntity, start: usize, end: usize) -> String {
     let score = entity.score.map_or(String::new(), |score| {
         format!(" · score {:.4}", rounded(score))
     });
@@ -195,7 +229,43 @@ fn info(entity: &DocumentEntity<'_>, start: usize, end: usize) -> String {
 mod tests {
     use super::*;
     use crate::data::words;
-    use crate::text::{Entity, Mention};
+    use crate::text::{Entity, Mention, Sentence};
+
+    #[test]
+    fn sentences_may_be_added_one_by_one() {
+        let mut first = words::sentence("Zoë left.", Default::default());
+        first.trailing = "\n".to_string();
+        first.document = Some("d".to_string());
+        // Given words do not follow one another, but they are of one record.
+        let second = Sentence {
+            document: first.document.clone(),
+            ..words::sentence("北京 too.", Default::default())
+        };
+        let mentions = [Mention {
+            entity: Entity::new(0, 1, "X"),
+            score: 0.5,
+        }];
+        let items = [&first, &second].map(|one| Annotated::predicted(one, &mentions));
+        let mut whole = HtmlWriter::begin(Vec::new(), "t").unwrap();
+        let mut one_by_one = HtmlWriter::begin(Vec::new(), "t").unwrap();
+        for _ in 0..2 {
+            whole.record(&items).unwrap();
+            items.iter().for_each(|item| one_by_one.add(item).unwrap());
+            one_by_one.end_record().unwrap();
+        }
+        whole.record(&items[..1]).unwrap();
+        whole.unreadable(4, "bad").unwrap();
+        one_by_one.add(&items[0]).unwrap();
+        one_by_one.unreadable(4, "bad").unwrap();
+        whole.record(&items).unwrap();
+        items.iter().for_each(|item| one_by_one.add(item).unwrap());
+        let (page, summary) = whole.finish().unwrap();
+        assert_eq!(one_by_one.finish().unwrap(), (page.clone(), summary));
+        let page = String::from_utf8(page).unwrap();
+        assert_eq!(page.matches("<article>").count(), 5);
+        assert!(page.contains("<h2 dir=\"auto\">1: d</h2>"), "{page}");
+        assert!(page.contains("<td dir=\"auto\">Zoë</td>"), "{page}");
+    }
 
     #[test]
     fn nothing_of_a_text_or_label_is_markup() {
