@@ -5,8 +5,9 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::failure::ErrorBody;
+use super::hugging_face;
+use super::routes::Status;
 use super::tag::{ModelsResponse, TagRequest, TagResponse};
-use super::{Status, hugging_face};
 use crate::data::write::PredictedDocument;
 
 /// The description.

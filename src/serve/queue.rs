@@ -4,40 +4,23 @@
 //! one. Only sentences for the same settings of the model share a batch.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 
+use super::batch::{Batch, Job};
 use super::limits::Limits;
 use super::metrics::ModelMetrics;
+use super::request::{Request, TagFailure, Ticket, lock};
 use crate::encoder::EncodedSentence;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::model::tagger::Tagger;
-use crate::process;
-use crate::text::{Mention, Sentence};
-
-/// Most sentences of a batch.
-const SENTENCES: usize = 512;
+use crate::text::Sentence;
 
 /// Word pieces that a request has in a batch before it is the next one's turn.
 const TURN: usize = 512;
-
-/// Pieces that every sentence has in addition to those of its words.
-const SPECIAL_PIECES: usize = 2;
-
-/// A sentence with its mentions.
-pub(super) type TaggedPart = (Sentence, Vec<Mention>);
-
-/// Why sentences could not be tagged.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum TagFailure {
-    /// The tagger failed.
-    Tagger(String),
-    /// The service has ended.
-    Ended,
-}
 
 /// Sentences of a request that wait.
 struct Pending {
@@ -47,71 +30,6 @@ struct Pending {
     pieces: usize,
     arrived: Instant,
     request: Arc<Request>,
-}
-
-struct Job {
-    /// Its index in the request.
-    index: usize,
-    sentence: Sentence,
-    encoded: EncodedSentence,
-}
-
-/// The answer to a request, as far as it is known.
-struct Request {
-    /// Nobody waits for the answer any more.
-    is_dropped: AtomicBool,
-    answer: Mutex<Answer>,
-}
-
-struct Answer {
-    parts: Vec<Option<TaggedPart>>,
-    missing: usize,
-    sender: Option<oneshot::Sender<Result<Vec<TaggedPart>, TagFailure>>>,
-}
-
-impl Request {
-    fn is_dropped(&self) -> bool {
-        self.is_dropped.load(Ordering::Relaxed)
-    }
-
-    fn add(&self, index: usize, part: TaggedPart) {
-        let mut answer = lock(&self.answer);
-        if answer.parts[index].replace(part).is_none() {
-            answer.missing -= 1;
-        }
-        if answer.missing == 0
-            && let Some(sender) = answer.sender.take()
-        {
-            let parts = std::mem::take(&mut answer.parts);
-            let _ = sender.send(Ok(parts.into_iter().flatten().collect()));
-        }
-    }
-
-    fn fail(&self, failure: TagFailure) {
-        self.is_dropped.store(true, Ordering::Relaxed);
-        if let Some(sender) = lock(&self.answer).sender.take() {
-            let _ = sender.send(Err(failure));
-        }
-    }
-}
-
-/// A place in the queue. Whoever drops it gives it up.
-pub(super) struct Ticket {
-    receiver: oneshot::Receiver<Result<Vec<TaggedPart>, TagFailure>>,
-    request: Arc<Request>,
-}
-
-impl Ticket {
-    /// The sentences with their mentions, in the order they were put in.
-    pub async fn answer(mut self) -> Result<Vec<TaggedPart>, TagFailure> {
-        (&mut self.receiver).await.unwrap_or(Err(TagFailure::Ended))
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        self.request.is_dropped.store(true, Ordering::Relaxed);
-    }
 }
 
 /// Sentences of a request with their pieces, before they are put into the queue.
@@ -140,15 +58,6 @@ pub(super) struct Queue {
 struct State {
     requests: VecDeque<Pending>,
     has_ended: bool,
-}
-
-/// Sentences that are tagged together, each with its request and its index there.
-struct Batch {
-    tagger: Arc<dyn Tagger>,
-    sentences: Vec<Sentence>,
-    encoded: Vec<EncodedSentence>,
-    owners: Vec<(Arc<Request>, usize)>,
-    pieces: usize,
 }
 
 impl Queue {
@@ -186,24 +95,8 @@ impl Queue {
         if self.is_full() {
             return Err(submission);
         }
-        let (sender, receiver) = oneshot::channel();
-        let count = submission.sentences.len();
-        let request = Arc::new(Request {
-            is_dropped: AtomicBool::new(false),
-            answer: Mutex::new(Answer {
-                parts: (0..count).map(|_| None).collect(),
-                missing: count,
-                sender: Some(sender),
-            }),
-        });
-        let ticket = Ticket {
-            receiver,
-            request: request.clone(),
-        };
-        if count == 0 {
-            if let Some(sender) = lock(&request.answer).sender.take() {
-                let _ = sender.send(Ok(Vec::new()));
-            }
+        let (request, ticket) = Request::new(submission.sentences.len());
+        if submission.sentences.is_empty() {
             return Ok(ticket);
         }
         if state.has_ended {
@@ -315,22 +208,10 @@ impl Queue {
     }
 }
 
-impl Job {
-    fn pieces(&self) -> usize {
-        self.encoded.pieces() + SPECIAL_PIECES
-    }
-}
-
 impl State {
     /// A batch for the tagger of the first request; `None` without requests.
     fn take_batch(&mut self, most: usize) -> Option<Batch> {
-        let mut batch = Batch {
-            tagger: self.requests.front()?.tagger.clone(),
-            sentences: Vec::new(),
-            encoded: Vec::new(),
-            owners: Vec::new(),
-            pieces: 0,
-        };
+        let mut batch = Batch::new(self.requests.front()?.tagger.clone());
         let mut others = Vec::new();
         while batch.has_room(most) {
             let Some(mut pending) = self.requests.pop_front() else {
@@ -360,98 +241,149 @@ impl State {
     }
 }
 
-impl Batch {
-    fn has_room(&self, most: usize) -> bool {
-        self.pieces < most && self.sentences.len() < SENTENCES
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+    use crate::heads::Diagnosis;
+    use crate::text::{Labels, Mention};
+
+    /// Finds nothing; fails at `bad`, and remembers the first words of each batch.
+    struct Recorder {
+        labels: Labels,
+        batches: Mutex<Vec<String>>,
     }
 
-    fn push(&mut self, job: Job, request: &Arc<Request>) {
-        self.pieces += job.pieces();
-        self.owners.push((request.clone(), job.index));
-        self.sentences.push(job.sentence);
-        self.encoded.push(job.encoded);
-    }
-
-    /// Tags the sentences and answers their requests. If that fails, each request is tried alone, so that one text cannot
-    /// make the requests of others fail.
-    fn run(self, metrics: &ModelMetrics) {
-        match tag(&*self.tagger, &self.sentences, &self.encoded) {
-            Ok(mentions) => self.answer(mentions),
-            Err(problem) => {
-                metrics.fail_batch();
-                tracing::warn!("a batch failed: {problem}");
-                let groups = self.by_request();
-                if let [only] = &groups[..] {
-                    only.owners[0].0.fail(TagFailure::Tagger(problem));
-                    return;
-                }
-                for group in groups {
-                    match tag(&*group.tagger, &group.sentences, &group.encoded) {
-                        Ok(mentions) => group.answer(mentions),
-                        Err(problem) => group.owners[0].0.fail(TagFailure::Tagger(problem)),
-                    }
-                }
+    impl Tagger for Recorder {
+        fn tag(&self, sentences: &[Sentence]) -> Result<Vec<Vec<Mention>>> {
+            let words = sentences
+                .iter()
+                .map(|sentence| sentence.words[0].text.as_str());
+            let words = words.collect::<Vec<_>>().join(" ");
+            let is_bad = words.contains("bad");
+            lock(&self.batches).push(words);
+            if is_bad {
+                return Err(Error::Device("told to fail".into()));
             }
+            Ok(vec![Vec::new(); sentences.len()])
+        }
+
+        fn diagnose(&self, sentences: &[Sentence]) -> Result<Diagnosis> {
+            Ok(Diagnosis::of(self.tag(sentences)?))
+        }
+
+        fn labels(&self) -> &Labels {
+            &self.labels
+        }
+
+        fn nested(&self) -> bool {
+            false
         }
     }
 
-    fn answer(self, mentions: Vec<Vec<Mention>>) {
-        let parts = self.sentences.into_iter().zip(mentions);
-        for ((request, index), part) in self.owners.into_iter().zip(parts) {
-            request.add(index, part);
+    fn recorder() -> Arc<Recorder> {
+        Arc::new(Recorder {
+            labels: Labels::default(),
+            batches: Mutex::default(),
+        })
+    }
+
+    fn queue(queue: usize, batch: usize) -> Queue {
+        let limits = Limits {
+            queue,
+            batch,
+            ..Limits::default()
+        };
+        Queue::new(limits, Arc::default())
+    }
+
+    /// A request of so many sentences, each with a name and as many pieces as wanted.
+    fn submission(tagger: &Arc<Recorder>, name: &str, count: usize, pieces: usize) -> Submission {
+        let sentence = Sentence::from_words(std::iter::repeat_n(name, pieces - 2));
+        let sentences = vec![sentence; count];
+        Submission {
+            encoded: tagger.encode(&sentences),
+            sentences,
+            tagger: tagger.clone(),
         }
     }
 
-    /// A batch for each request.
-    fn by_request(self) -> Vec<Batch> {
-        let mut batches: Vec<Batch> = Vec::new();
-        let sentences = self.sentences.into_iter().zip(self.encoded);
-        for ((request, index), (sentence, encoded)) in self.owners.into_iter().zip(sentences) {
-            let of_request = |batch: &&mut Batch| Arc::ptr_eq(&batch.owners[0].0, &request);
-            let job = Job {
-                index,
-                sentence,
-                encoded,
-            };
-            match batches.iter_mut().find(of_request) {
-                Some(batch) => batch.push(job, &request),
-                None => {
-                    let mut batch = Batch {
-                        tagger: self.tagger.clone(),
-                        sentences: Vec::new(),
-                        encoded: Vec::new(),
-                        owners: Vec::new(),
-                        pieces: 0,
-                    };
-                    batch.push(job, &request);
-                    batches.push(batch);
-                }
-            }
-        }
-        batches
+    fn answer(ticket: Ticket) -> Result<usize, TagFailure> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        runtime.block_on(ticket.answer()).map(|parts| parts.len())
     }
-}
 
-/// The mentions of sentences; a panic is an error.
-fn tag(
-    tagger: &dyn Tagger,
-    sentences: &[Sentence],
-    encoded: &[EncodedSentence],
-) -> Result<Vec<Vec<Mention>>, String> {
-    let result = process::catch(|| tagger.tag_encoded(sentences, encoded));
-    let mentions = result
-        .map_err(|panic| format!("panic: {panic}"))?
-        .map_err(|error: Error| error.chain())?;
-    if mentions.len() != sentences.len() {
-        return Err(format!(
-            "{} sentences were tagged as {}",
-            sentences.len(),
-            mentions.len()
-        ));
+    fn submitted(queue: &Queue, submission: Submission) -> Ticket {
+        queue
+            .submit(submission)
+            .unwrap_or_else(|_| panic!("the queue is full"))
     }
-    Ok(mentions)
-}
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    #[test]
+    fn requests_take_turns() {
+        let (queue, tagger) = (queue(1 << 20, 1000), recorder());
+        let long = submitted(&queue, submission(&tagger, "long", 30, 100));
+        let short = submitted(&queue, submission(&tagger, "short", 1, 100));
+        assert_eq!(queue.waiting(), 3100);
+        queue.end();
+        queue.work();
+        assert_eq!((answer(long), answer(short)), (Ok(30), Ok(1)));
+        assert_eq!(queue.waiting(), 0);
+        let batches = lock(&tagger.batches);
+        assert!(batches[0].contains("short"), "{batches:?}");
+        assert!(
+            batches.iter().all(|batch| batch.split(' ').count() <= 10),
+            "{batches:?}"
+        );
+    }
+
+    #[test]
+    fn other_settings_have_other_batches() {
+        let (queue, one, two) = (queue(1 << 20, 1000), recorder(), recorder());
+        let taggers = [&one, &two, &one, &two];
+        let tickets = taggers.map(|tagger| submitted(&queue, submission(tagger, "x", 2, 10)));
+        queue.end();
+        queue.work();
+        tickets
+            .into_iter()
+            .for_each(|ticket| assert_eq!(answer(ticket), Ok(2)));
+        assert_eq!(*lock(&one.batches), ["x x x x"]);
+        assert_eq!(*lock(&two.batches), ["x x x x"]);
+    }
+
+    #[test]
+    fn only_a_bad_request_fails() {
+        let (queue, tagger) = (queue(1 << 20, 1000), recorder());
+        let names = ["a", "bad", "c"];
+        let tickets = names.map(|name| submitted(&queue, submission(&tagger, name, 2, 10)));
+        queue.end();
+        queue.work();
+        let found = tickets.map(answer);
+        assert_eq!((&found[0], &found[2]), (&Ok(2), &Ok(2)));
+        assert!(matches!(&found[1], Err(TagFailure::Tagger(problem)) if problem == "told to fail"));
+    }
+
+    #[test]
+    fn a_full_queue_refuses_and_dropped_requests_make_room() {
+        let (queue, tagger) = (queue(20, 1000), recorder());
+        let first = submitted(&queue, submission(&tagger, "a", 3, 10));
+        assert!(queue.is_full() && queue.submit(submission(&tagger, "b", 1, 10)).is_err());
+        drop(first);
+        queue.forget_dropped(&mut lock(&queue.state));
+        assert_eq!(queue.waiting(), 0);
+        let second = submitted(&queue, submission(&tagger, "c", 1, 10));
+        queue.end();
+        queue.work();
+        assert_eq!(answer(second), Ok(1));
+        assert_eq!(*lock(&tagger.batches), ["c"]);
+        // Nothing is lost silently after the end.
+        let late = submitted(&queue, submission(&tagger, "d", 1, 10));
+        assert_eq!(answer(late), Err(TagFailure::Ended));
+        assert_eq!(
+            answer(submitted(&queue, submission(&tagger, "e", 0, 10))),
+            Ok(0)
+        );
+    }
 }

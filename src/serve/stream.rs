@@ -15,6 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use super::App;
 use super::failure::Failure;
 use super::http::stopped;
+use super::lines::Lines;
 use super::tagging::{Choice, Submitted, TaggedText, characters};
 use crate::data::input_text::{InputText, parse_json};
 use crate::recipe::set::Assignment;
@@ -101,65 +102,6 @@ fn choice(app: &App, query: Vec<(String, String)>) -> Result<Choice, Failure> {
     app.choose(model.as_deref(), &set, threshold)
 }
 
-/// Cuts a body into lines.
-struct Lines {
-    /// Bytes of a line that has not ended.
-    rest: Vec<u8>,
-    /// The line is longer than the limit; its rest is skipped.
-    is_long: bool,
-    number: usize,
-    longest: usize,
-}
-
-impl Lines {
-    /// Adds bytes, and calls `each` with the number and the text of every line that has ended.
-    fn add(&mut self, mut bytes: &[u8], mut each: impl FnMut(usize, Result<String, String>)) {
-        while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
-            self.extend(&bytes[..end]);
-            self.end(&mut each);
-            bytes = &bytes[end + 1..];
-        }
-        self.extend(bytes);
-    }
-
-    fn extend(&mut self, bytes: &[u8]) {
-        if self.rest.len() + bytes.len() > self.longest {
-            self.is_long = true;
-            self.rest = Vec::new();
-        }
-        if !self.is_long {
-            self.rest.extend_from_slice(bytes);
-        }
-    }
-
-    fn end(&mut self, each: &mut impl FnMut(usize, Result<String, String>)) {
-        self.number += 1;
-        let bytes = std::mem::take(&mut self.rest);
-        let line = if std::mem::take(&mut self.is_long) {
-            let longest = self.longest;
-            Err(format!(
-                "the line is longer than the limit of {longest} bytes (--max-body)"
-            ))
-        } else {
-            String::from_utf8(bytes).map_err(|problem| {
-                let at = problem.utf8_error().valid_up_to();
-                format!("the line is not UTF-8 after byte {at}")
-            })
-        };
-        // Blank lines have a number, but no answer.
-        if !line.as_ref().is_ok_and(|line| line.trim().is_empty()) {
-            each(self.number, line);
-        }
-    }
-
-    /// The last line, if it does not end with a line break.
-    fn finish(&mut self, mut each: impl FnMut(usize, Result<String, String>)) {
-        if !self.rest.is_empty() || self.is_long {
-            self.end(&mut each);
-        }
-    }
-}
-
 impl Part {
     fn add(&mut self, number: usize, line: Result<String, String>, most: usize) {
         self.bytes += line.as_ref().map_or(0, String::len);
@@ -182,12 +124,7 @@ impl Part {
 /// Reads the body, and puts its texts into the queue, until it ends or nobody waits for the answer.
 async fn read(app: Arc<App>, choice: Choice, mut body: Body, parts: mpsc::Sender<WaitingPart>) {
     let most = app.limits.characters;
-    let mut lines = Lines {
-        rest: Vec::new(),
-        is_long: false,
-        number: 0,
-        longest: app.limits.body,
-    };
+    let mut lines = Lines::new(app.limits.body);
     let mut part = Part::default();
     let mut stopping = app.stopping.subscribe();
     let parts = PartSender {
@@ -232,7 +169,7 @@ async fn read(app: Arc<App>, choice: Choice, mut body: Body, parts: mpsc::Sender
             Err(problem) => Some(Some(problem)),
         };
         if let Some(Some(problem)) = end {
-            (part.lines).push((lines.number + 1, Err(problem.to_string())));
+            (part.lines).push((lines.number() + 1, Err(problem.to_string())));
         }
         if end.is_some() {
             full.push(std::mem::take(&mut part));
