@@ -222,7 +222,11 @@ fn settings_out_of_range_are_explained() {
         ),
         ("train.batch=0", "train.batch = 0", "between 1 and"),
         ("train.epochs=0", "train.epochs = 0", "between 1 and"),
-        ("train.accumulate=0", "train.accumulate = 0", "between 1 and"),
+        (
+            "train.accumulate=0",
+            "train.accumulate = 0",
+            "between 1 and",
+        ),
     ] {
         let out = out.to_str().unwrap();
         fails(
