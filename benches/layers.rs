@@ -215,7 +215,7 @@ fn adamw(criterion: &mut Criterion) {
             },
             |(model, gradients, loss)| {
                 scale.set_from_norm(&model, &gradients, vec![loss], 1.0);
-                let rates = scheduler(&train, 10, 1).step();
+                let rates = scheduler(&train, 10, &[]).step();
                 optimizer.step(rates, model, gradients)
             },
             BatchSize::PerIteration,

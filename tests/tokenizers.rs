@@ -330,12 +330,16 @@ fn long_words_take_linear_time() {
             assert!((0..5).any(is_linear), "{} {part:?}", folder.display());
         }
     }
-    // A vocabulary of words that does not give up long ones itself.
-    let tokenizer = changed("mpnet", |json| {
-        json["model"]["max_input_chars_per_word"] = u32::MAX.into();
-    });
-    let long = time(&tokenizer.unwrap(), "x", 10_000);
+    // A vocabulary of words that gives up only very long ones itself.
+    let limited = |most: u32| {
+        changed("mpnet", |json| {
+            json["model"]["max_input_chars_per_word"] = most.into();
+        })
+    };
+    let long = time(&limited(1000).unwrap(), "x", 10_000);
     assert!(long < Duration::from_secs(5), "{long:?}");
+    let problem = limited(u32::MAX).unwrap_err().to_string();
+    assert!(problem.contains("max_input_chars_per_word"), "{problem}");
 }
 
 /// Every value of a file, replaced by others: an error or a tokenizer that works.

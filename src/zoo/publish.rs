@@ -19,7 +19,7 @@ use crate::model::weights_file;
 use crate::registry;
 
 /// How the weights of a published model are stored. A format with fewer bits is a variant here and a line in
-/// [`WeightsFormat::write`].
+/// `WeightsFormat::write`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WeightsFormat {
     /// As they were trained.

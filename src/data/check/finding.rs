@@ -207,7 +207,7 @@ pub struct Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (message, remedy) = (visible(&self.message), visible(&self.remedy));
+        let (message, remedy) = (visible(&self.message), visible(self.remedy));
         write!(f, "{}: {message}; {remedy}", self.kind)?;
         for example in self.examples.iter().take(SHOWN) {
             write!(f, "\n    {example}")?;

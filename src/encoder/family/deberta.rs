@@ -198,7 +198,7 @@ impl DebertaConfig {
     }
 
     fn convolution(&self, kernel: usize) -> Result<DebertaConvolution, ConfigError> {
-        if kernel % 2 == 0 || kernel > LARGEST_KERNEL {
+        if kernel.is_multiple_of(2) || kernel > LARGEST_KERNEL {
             unsupported("conv_kernel_size", kernel, "odd numbers up to 1023")?;
         }
         let groups = self.conv_groups.unwrap_or(1);

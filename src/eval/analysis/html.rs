@@ -327,7 +327,7 @@ mod tests {
         assert_well_formed(&html);
         assert!(!html.contains("<script") && !html.contains("<!--"));
         assert!(html.contains("&lt;/td&gt;&lt;script&gt;"));
-        assert!(html.contains("&lt;/script&gt;\u{fffd}") && !html.contains('\u{0}'));
+        assert!(html.contains("&lt;/script&gt;\\u{0}") && !html.contains('\u{0}'));
     }
 
     #[test]

@@ -387,7 +387,7 @@ mod tests {
             exponent in -80i32..1,
         ) {
             let values: Vec<f32> = values.iter().map(|value| value * 10f32.powi(exponent)).collect();
-            for outputs in (1..=values.len()).filter(|outputs| values.len() % outputs == 0) {
+            for outputs in (1..=values.len()).filter(|outputs| values.len().is_multiple_of(*outputs)) {
                 let weight = QuantizedWeight::quantize(&values, outputs).unwrap();
                 for (index, (value, widened)) in values.iter().zip(weight.widen()).enumerate() {
                     let tolerance = 0.501 * weight.scales()[index % outputs] + 128.0 * SMALLEST_SCALE;
