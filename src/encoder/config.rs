@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Encoder;
 use super::batching::PieceBatcher;
+use super::family::{self, ConfigError};
 use super::features::FeatureConfig;
 use super::pooling::{LayerPooling, Pooling};
 use super::tokenizer::WordTokenizer;
@@ -94,6 +95,11 @@ pub struct EncoderConfig {
 }
 
 impl EncoderConfig {
+    /// Checks sizes that no encoder can have. Call it for settings from a file before [`init`](Self::init).
+    pub fn check(&self) -> Result<(), ConfigError> {
+        family::check(&self.transformer)
+    }
+
     /// Creates an encoder with random weights.
     pub fn init(&self, device: &Device) -> Encoder {
         let width = self.transformer.width;

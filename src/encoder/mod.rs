@@ -26,6 +26,7 @@ use burn::tensor::{Bool, Tensor};
 use batching::PieceBatch;
 pub use config::{EncoderConfig, ScratchConfig};
 pub use encoded_sentence::{EncodedSentence, WordPieces};
+pub use family::ConfigError;
 use features::WordFeatures;
 pub use pooling::{LayerPooling, Pooling};
 use transformer::{PieceStates, Transformer};

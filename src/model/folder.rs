@@ -111,6 +111,8 @@ impl ModelConfig {
                 ),
             ));
         }
+        (config.encoder.check())
+            .map_err(|problem| Error::model_folder(&path, format!("encoder: {problem}")))?;
         if let Some(calibration) = &config.calibration {
             (calibration.check())
                 .map_err(|problem| Error::model_folder(&path, format!("calibration: {problem}")))?;
@@ -432,6 +434,23 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
         ModelConfig::read(folder.path())
+    }
+
+    #[test]
+    fn an_encoder_that_cannot_be_is_refused() {
+        for (path, value) in [
+            ("heads", serde_json::json!(0)),
+            ("heads", serde_json::json!(3)),
+            ("layers", serde_json::json!(0)),
+            ("dropout", serde_json::json!(1.5)),
+            ("positions", serde_json::json!(1)),
+            ("layout", serde_json::json!({"mpnet": {"buckets": 2}})),
+        ] {
+            let mut changed = serde_json::to_value(config()).unwrap();
+            changed["encoder"]["transformer"][path] = value;
+            let problem = written_and_read(&changed).unwrap_err().to_string();
+            assert!(problem.contains("encoder: "), "{path}: {problem}");
+        }
     }
 
     #[test]

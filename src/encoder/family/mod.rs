@@ -126,21 +126,36 @@ fn read<C: DeserializeOwned>(json: &Value) -> Result<C, ConfigError> {
     Ok(C::deserialize(json)?)
 }
 
-fn check(config: &TransformerConfig) -> Result<(), ConfigError> {
+/// Checks sizes that no transformer can have, before anything is made of them.
+pub(super) fn check(config: &TransformerConfig) -> Result<(), ConfigError> {
+    for dropout in [config.dropout, config.attention_dropout] {
+        if !(0.0..1.0).contains(&dropout) {
+            return Err(ConfigError::Unsupported {
+                key: "dropout",
+                value: dropout.to_string(),
+                supported: "from 0 to below 1",
+            });
+        }
+    }
     let layers = |key, value| match value {
         1..=MOST_LAYERS => Ok(()),
         _ => Err(ConfigError::Layers { key, value }),
     };
     layers("num_hidden_layers", config.layers)?;
-    if let Layout::Albert(layout) = &config.layout {
-        layers("num_hidden_groups", layout.groups)?;
-        layers("inner_group_num", layout.layers_per_group)?;
-        layers(
-            "num_hidden_groups · inner_group_num",
-            layout.distinct_layers(),
-        )?;
+    match &config.layout {
+        Layout::Albert(layout) => {
+            layers("num_hidden_groups", layout.groups)?;
+            layers("inner_group_num", layout.layers_per_group)?;
+            layers(
+                "num_hidden_groups · inner_group_num",
+                layout.distinct_layers(),
+            )?;
+        }
+        Layout::Deberta(layout) => deberta::check(layout, config)?,
+        Layout::Mpnet(layout) => mpnet::check(layout)?,
+        Layout::Bert | Layout::Modernbert(_) => {}
     }
-    if !config.width.is_multiple_of(config.heads) {
+    if config.heads == 0 || !config.width.is_multiple_of(config.heads) {
         return Err(ConfigError::Heads {
             width: config.width,
             heads: config.heads,
@@ -418,6 +433,10 @@ mod tests {
         let config = parse_config(&json).unwrap();
         assert_eq!((config.window(), config.token_types), (510, 0));
         assert_eq!(config.layout, Layout::Mpnet(MpnetLayout { buckets: 32 }));
+        json["hidden_dropout_prob"] = 1.into();
+        let problem = parse_config(&json).unwrap_err().to_string();
+        assert!(problem.contains("dropout"), "{problem}");
+        json["hidden_dropout_prob"] = 0.into();
         for buckets in [0, 31, 1_usize << 60] {
             json["relative_attention_num_buckets"] = buckets.into();
             let problem = parse_config(&json).unwrap_err().to_string();

@@ -40,14 +40,6 @@ impl MpnetConfig {
     /// Sizes of the transformer.
     pub(super) fn transformer(self) -> Result<TransformerConfig, ConfigError> {
         let buckets = self.relative_attention_num_buckets;
-        // The reference implementation uses the first 32 rows, however many there are.
-        if !(MPNET_BUCKETS..=LARGEST_TABLE).contains(&buckets) {
-            return Err(ConfigError::Unsupported {
-                key: "relative_attention_num_buckets",
-                value: buckets.to_string(),
-                supported: "32, the number of buckets that MPNet uses",
-            });
-        }
         Ok(TransformerConfig {
             family: EncoderFamily::Mpnet,
             token_types: 0,
@@ -57,4 +49,16 @@ impl MpnetConfig {
             ..self.bert.transformer()?
         })
     }
+}
+
+/// Checks the number of biases: the reference implementation uses the first 32, however many there are.
+pub(super) fn check(layout: &MpnetLayout) -> Result<(), ConfigError> {
+    if (MPNET_BUCKETS..=LARGEST_TABLE).contains(&layout.buckets) {
+        return Ok(());
+    }
+    Err(ConfigError::Unsupported {
+        key: "relative_attention_num_buckets",
+        value: layout.buckets.to_string(),
+        supported: "32, the number of buckets that MPNet uses",
+    })
 }
