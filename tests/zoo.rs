@@ -331,7 +331,9 @@ fn encoders() -> Vec<(String, PathBuf)> {
             }
         }
     }
-    let named = families.into_iter().map(|(name, (_, folder))| (name, folder));
+    let named = families
+        .into_iter()
+        .map(|(name, (_, folder))| (name, folder));
     named.collect()
 }
 

@@ -142,7 +142,7 @@ fn gelu(x: f32) -> (f32, f32) {
 /// `σ + 2 u′ x σ (1 - σ)`.
 #[inline(always)]
 fn gelu_tanh(x: f32) -> (f32, f32) {
-    const SCALE: f32 = 1.595_769_1; // 2 √(2/π)
+    const SCALE: f32 = 1.595_769; // 2 √(2/π)
     const CUBIC: f32 = 0.044_715;
     // Past this range σ is 0 or 1; squares of larger values would overflow.
     let bounded = x.clamp(-30.0, 30.0);
@@ -339,9 +339,10 @@ mod tests {
     /// The functions over rows add the bias and agree with and without derivatives, also for widths that no vector fits.
     #[test]
     fn activations_over_rows_add_the_bias() {
+        type OfOne = fn(f32) -> (f32, f32);
         type InPlace = fn(&mut [f32], &[f32]);
         type WithDerivative = fn(&mut [f32], &mut [f32], &[f32]);
-        let functions: [(fn(f32) -> (f32, f32), InPlace, WithDerivative); 4] = [
+        let functions: [(OfOne, InPlace, WithDerivative); 4] = [
             (gelu, bias_gelu, bias_gelu_with_derivative),
             (gelu_tanh, bias_gelu_tanh, bias_gelu_tanh_with_derivative),
             (relu, bias_relu, bias_relu_with_derivative),
