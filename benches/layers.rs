@@ -9,7 +9,9 @@ use burn::tensor::{Device, Distribution, Tensor};
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use nerzoo::encoder::WordStates;
 use nerzoo::encoder::batching::PackedRows;
-use nerzoo::encoder::transformer::{Activation, EncoderFamily, Transformer, TransformerConfig};
+use nerzoo::encoder::transformer::{
+    Activation, EncoderFamily, Layout, ModernbertLayout, Transformer, TransformerConfig,
+};
 use nerzoo::heads::seq_ner::{Config, Decoder, Gold, SeqNer};
 use nerzoo::heads::{Head, Preset, Settings};
 use nerzoo::nn::bilstm::BiLstm;
@@ -70,6 +72,7 @@ fn transformer(criterion: &mut Criterion) {
         dropout: 0.1,
         attention_dropout: 0.1,
         activation: Activation::Gelu,
+        layout: Layout::Bert,
     };
     let trained = config.init(&Device::flex().autodiff());
     let plain = trained.valid();
@@ -88,6 +91,58 @@ fn transformer(criterion: &mut Criterion) {
         };
         model.forward(&rows, None, 1).states.sum()
     });
+}
+
+/// Embeddings and one layer of the size of ModernBERT-base, over sentences and over a long row.
+fn modernbert(criterion: &mut Criterion) {
+    for (is_global, name) in [(true, "global"), (false, "local")] {
+        let config = TransformerConfig {
+            family: EncoderFamily::Modernbert,
+            vocabulary: 3000,
+            embedding_width: 768,
+            width: 768,
+            layers: 1,
+            heads: 12,
+            feed_forward: 1152,
+            positions: 8192,
+            token_types: 0,
+            padding: 0,
+            norm_epsilon: 1e-5,
+            dropout: 0.0,
+            attention_dropout: 0.0,
+            activation: Activation::Gelu,
+            layout: Layout::Modernbert(ModernbertLayout {
+                global_theta: 160_000.0,
+                local_theta: 10_000.0,
+                local_window: 128,
+                is_global: vec![is_global],
+                attention_bias: false,
+                feed_forward_bias: false,
+                norm_bias: false,
+                feed_forward_dropout: 0.0,
+            }),
+        };
+        let trained = config.init(&Device::flex().autodiff());
+        let plain = trained.valid();
+        let sentences: Vec<usize> = (0..BATCH).map(|row| WORDS - row % 9).collect();
+        for lengths in [sentences, vec![2048]] {
+            let total: usize = lengths.iter().sum();
+            let name = format!("{name} ModernBERT layer, {} x {total}", lengths.len());
+            let rows = PackedRows {
+                ids: (0..total).map(|i| (i * i % 3000) as u32).collect(),
+                lengths,
+                padding_id: 0,
+            };
+            bench_both(criterion, &name, |device| {
+                let model: &Transformer = if device.is_autodiff() {
+                    &trained
+                } else {
+                    &plain
+                };
+                model.forward(&rows, None, 1).states.sum()
+            });
+        }
+    }
 }
 
 /// The size used by three of the papers: 384 to 2 · 256.
@@ -215,6 +270,7 @@ fn tagger(criterion: &mut Criterion) {
 criterion_group!(
     benches,
     transformer,
+    modernbert,
     bilstm,
     convolution,
     row_selection,

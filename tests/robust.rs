@@ -152,7 +152,7 @@ fn settings_out_of_range_are_explained() {
         (
             "encoder.scratch.positions=2",
             "encoder.scratch.positions = 2",
-            "at least 3",
+            "between 3 and",
         ),
         (
             "encoder.scratch.width=0",

@@ -1,37 +1,13 @@
 //! Scoring all spans of a sentence takes memory proportional to words × longest span, not to the square of the words.
 
-#![allow(unsafe_code)] // a counting allocator
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
+#[path = "common/counting.rs"]
+mod counting;
 
 use burn::tensor::{Device, Distribution, Tensor};
 use nerzoo::encoder::WordStates;
 use nerzoo::heads::span_ner::{Config, SpanNer};
 use nerzoo::heads::{Head, Preset, Settings};
 use nerzoo::text::Labels;
-
-struct Counting;
-
-static HELD: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call is passed on to the system's allocator; only sizes are counted.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let held = HELD.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        PEAK.fetch_max(held, Ordering::Relaxed);
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// The peak of allocated bytes while one sentence of `words` words is decoded.
 fn peak(words: usize, longest: usize) -> usize {
@@ -50,10 +26,7 @@ fn peak(words: usize, longest: usize) -> usize {
         lengths: vec![words],
     };
     head.decode(&states); // allocates what is kept between calls
-    let before = HELD.load(Ordering::Relaxed);
-    PEAK.store(before, Ordering::Relaxed);
-    head.decode(&states);
-    PEAK.load(Ordering::Relaxed) - before
+    counting::peak(|| head.decode(&states))
 }
 
 #[test]

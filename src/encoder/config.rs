@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use super::Encoder;
 use super::batching::PieceBatcher;
-use super::family::{self, ConfigError};
 use super::features::FeatureConfig;
 use super::pooling::{LayerPooling, Pooling};
 use super::tokenizer::WordTokenizer;
@@ -94,10 +93,25 @@ pub struct EncoderConfig {
     pub features: Option<FeatureConfig>,
 }
 
+/// Largest number of neighbouring sentences that can be read with each one, on each side.
+pub const MOST_CONTEXT: usize = 1_000;
+
 impl EncoderConfig {
-    /// Checks sizes that no encoder can have. Call it for settings from a file before [`init`](Self::init).
-    pub fn check(&self) -> Result<(), ConfigError> {
-        family::check(&self.transformer)
+    /// Fails, with the reason, if a setting is out of range.
+    pub fn check(&self) -> Result<(), String> {
+        self.transformer
+            .check()
+            .map_err(|problem| problem.to_string())?;
+        if self.context > MOST_CONTEXT {
+            return Err(format!(
+                "context = {} must be at most {MOST_CONTEXT}",
+                self.context
+            ));
+        }
+        match &self.features {
+            Some(features) => (features.check(self.width())).map_err(|problem| problem.to_string()),
+            None => Ok(()),
+        }
     }
 
     /// Creates an encoder with random weights.

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
+use std::sync::Arc;
 
 use burn::store::burn_pack::Tensor as PackTensor;
 use burn::store::{
-    ApplyResult, FloatCastAdapter, KeyRemapper, ModuleAdapter, ModuleSnapshot, ModuleStore,
-    PyTorchToBurnAdapter, SafetensorsStore,
+    ApplyError, ApplyResult, FloatCastAdapter, KeyRemapper, ModuleAdapter, ModuleSnapshot,
+    ModuleStore, PyTorchToBurnAdapter, SafetensorsStore,
 };
-use burn::tensor::DType;
+use burn::tensor::{Bytes, DType, Shape};
 use regex::Regex;
 use serde_json::Value;
 
@@ -16,13 +17,14 @@ use super::family::{self, parse_config};
 use super::tokenizer::OTHER_VOCABULARIES;
 use super::transformer::{Layout, Transformer, TransformerConfig};
 use crate::error::{Error, Result};
+use crate::files::read_text;
 use crate::hub::{Found, Hub, Wanted};
 
 /// Replacements, in order, that turn parameter names into ours, after a family's own replacements.
 const NAMES: &[(&str, &str)] = &[
     (r"LayerNorm\.gamma$", "LayerNorm.weight"),
     (r"LayerNorm\.beta$", "LayerNorm.bias"),
-    (r"^(?:bert|roberta|electra|distilbert)\.", ""),
+    (r"^(?:bert|roberta|electra|distilbert|model)\.", ""),
     (
         r"^embeddings\.(word|position|token_type)_embeddings\.",
         "${1}_embeddings.",
@@ -45,11 +47,27 @@ const NAMES: &[(&str, &str)] = &[
     (r"\.ffn\.lin1\.", ".feed_forward_inner."),
     (r"\.ffn\.lin2\.", ".feed_forward_outer."),
     (r"\.output_layer_norm\.", ".feed_forward_norm."),
+    // ModernBERT's names.
+    (r"^embeddings\.tok_embeddings\.", "word_embeddings."),
+    (r"^embeddings\.norm\.", "embedding_norm."),
+    (r"\.attn_norm\.", ".attention_norm."),
+    (r"\.attn\.Wo\.", ".attention_output."),
+    (r"\.mlp_norm\.", ".feed_forward_norm."),
+    (r"\.mlp\.Wo\.", ".feed_forward_outer."),
+];
+
+/// Layers in checkpoints that are several of ours: their outputs follow each other.
+const JOINED: &[(&str, &[&str])] = &[
+    ("attn.Wqkv", &["query", "key", "value"]),
+    ("mlp.Wi", &["feed_forward_inner", "feed_forward_gate"]),
 ];
 
 /// Parameters of published checkpoints that belong to a task's head, are not used, or are no weights; they are ignored.
 /// Position embeddings are not used by some checkpoints of DeBERTa that have them.
-const NOT_ENCODER: &str = r"^(pooler|cls|lm_head|(?:pre_)?classifier|discriminator_predictions|generator_predictions|generator_lm_head|predictions|sop_classifier|vocab_transform|vocab_layer_norm|vocab_projector|qa_outputs|lm_predictions|mask_predictions|position_embeddings|embeddings\.(?:position|token_type)_ids)(\.|$)";
+const NOT_ENCODER: &str = r"^(pooler|cls|lm_head|(?:pre_)?classifier|discriminator_predictions|generator_predictions|generator_lm_head|predictions|sop_classifier|vocab_transform|vocab_layer_norm|vocab_projector|qa_outputs|head\.(?:dense|norm)|decoder|rotary_emb|layers\.\d+\.attn\.rotary_emb|lm_predictions|mask_predictions|position_embeddings|embeddings\.(?:position|token_type)_ids)(\.|$)";
+
+/// Largest `config.json` or list of files in bytes.
+const LARGEST_CONFIG: u64 = 64 << 20;
 
 /// Name of the list of files over which weights are distributed.
 const INDEX: &str = "model.safetensors.index.json";
@@ -89,7 +107,7 @@ pub fn find(name: &str, hub: &Hub) -> Result<Found> {
 /// Reads the sizes of a transformer from a folder's `config.json`.
 pub fn config(folder: &Path) -> Result<TransformerConfig> {
     let path = folder.join("config.json");
-    let text = std::fs::read_to_string(&path).map_err(|source| Error::io(&path, source))?;
+    let text = read_text(&path, LARGEST_CONFIG)?;
     let json: Value = serde_json::from_str(&text)
         .map_err(|problem| Error::encoder(&path, format!("not JSON: {problem}")))?;
     parse_config(&json).map_err(|problem| Error::encoder(&path, problem.to_string()))
@@ -125,7 +143,7 @@ pub fn weights(transformer: &mut Transformer, folder: &Path) -> Result<()> {
 
 /// The files that an index lists, which are beside it.
 fn distributed(index: &Path) -> Result<BTreeSet<String>> {
-    let text = std::fs::read_to_string(index).map_err(|source| Error::io(index, source))?;
+    let text = read_text(index, LARGEST_CONFIG)?;
     let json: Value = serde_json::from_str(&text)
         .map_err(|problem| Error::encoder(index, format!("not JSON: {problem}")))?;
     let files: Option<BTreeSet<String>> = json["weight_map"].as_object().and_then(|map| {
@@ -182,7 +200,32 @@ where
 {
     let tensors = store.get_all_tensors();
     let tensors = tensors.map_err(|problem| Error::encoder(path, problem.to_string()))?;
-    Ok(tensors.values().cloned().collect())
+    let tensors: Vec<PackTensor> = tensors.values().cloned().collect();
+    check_sizes(&tensors, path)?;
+    Ok(tensors)
+}
+
+/// Fails if a tensor claims more bytes than its file has. A file of PyTorch can say of a few bytes that they are a tensor of any
+/// size. Values are read later.
+fn check_sizes(tensors: &[PackTensor], path: &Path) -> Result<()> {
+    let Ok(file) = path.metadata() else {
+        return Ok(()); // weights in memory
+    };
+    for tensor in tensors {
+        let sizes = tensor.shape.iter().map(|size| *size as u128);
+        let bytes = sizes.fold(tensor.dtype.size() as u128, u128::saturating_mul);
+        if bytes > u128::from(file.len()) {
+            return Err(Error::encoder(
+                path,
+                format!(
+                    "{} claims {bytes} bytes, but the file has {}; do not use it",
+                    tensor.name,
+                    file.len()
+                ),
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn apply_tensors(
@@ -190,11 +233,50 @@ fn apply_tensors(
     tensors: Vec<PackTensor>,
     path: &Path,
 ) -> Result<()> {
+    let (tensors, joined) = split_joined(tensors);
     let (tensors, names) = remapper(transformer.layout()).remap(tensors);
+    let in_file = |name: String| joined.get(&name).cloned().unwrap_or(name);
+    let names = names.into_iter().map(|(ours, name)| (ours, in_file(name)));
     // Burn keeps a file's precision; the transformer computes in single precision.
     let adapter = PyTorchToBurnAdapter.chain(FloatCastAdapter::to(DType::F32));
     let result = transformer.apply(tensors, None, Some(Box::new(adapter)), false);
-    check(result, &names.into_iter().collect(), path)
+    check(result, &names.collect(), path)
+}
+
+/// Splits tensors of joined layers, and returns for each part the name of the tensor that it is from.
+fn split_joined(tensors: Vec<PackTensor>) -> (Vec<PackTensor>, HashMap<String, String>) {
+    let (mut all, mut origins) = (Vec::with_capacity(tensors.len()), HashMap::new());
+    for tensor in tensors {
+        let found = (JOINED.iter()).find_map(|(joined, parts)| {
+            let (before, after) = tensor.name.split_once(&format!(".{joined}."))?;
+            let outputs = tensor.shape.first().copied().unwrap_or(0);
+            let fits = |size: usize| size > 0 && size.is_multiple_of(parts.len());
+            // What does not fit is reported with its own name.
+            (fits(outputs) && fits(tensor.byte_len()))
+                .then(|| (before.to_string(), after.to_string(), *parts))
+        });
+        let Some((before, after, parts)) = found else {
+            all.push(tensor);
+            continue;
+        };
+        let mut shape: Vec<usize> = tensor.shape.to_vec();
+        shape[0] /= parts.len();
+        let size = tensor.byte_len() / parts.len();
+        let tensor = Arc::new(tensor);
+        for (index, part) in parts.iter().enumerate() {
+            let name = format!("{before}.{part}.{after}");
+            origins.insert(name.clone(), tensor.name.clone());
+            let (dtype, shape, whole) = (tensor.dtype, Shape::from(shape.clone()), tensor.clone());
+            // Rows are outputs, so a part is a range of bytes.
+            let bytes = move || {
+                let bytes = whole.to_bytes()?;
+                let part = bytes.get(index * size..(index + 1) * size).unwrap_or(&[]);
+                Ok(Bytes::from_bytes_vec(part.to_vec()))
+            };
+            all.push(PackTensor::deferred(name, dtype, shape, None, size, bytes));
+        }
+    }
+    (all, origins)
 }
 
 fn remapper(layout: &Layout) -> KeyRemapper {
@@ -215,13 +297,15 @@ fn remapper(layout: &Layout) -> KeyRemapper {
 /// those in the file.
 fn check(result: ApplyResult, names: &HashMap<String, String>, path: &Path) -> Result<()> {
     let not_encoder = Regex::new(NOT_ENCODER).expect("a valid pattern");
-    let mut problems: Vec<String> = result.errors.iter().map(ToString::to_string).collect();
-    problems.extend(
-        result
-            .missing
-            .iter()
-            .map(|(name, _)| format!("missing: {name}")),
-    );
+    let mut problems: Vec<String> = (result.errors.iter())
+        .map(|problem| format!("{problem}{}", in_file(origin(error_path(problem), names))))
+        .collect();
+    let mut visited = (result.missing.iter().map(|(name, _)| name)).chain(&result.applied);
+    let is_gated = visited.any(|name| name.contains("feed_forward_gate"));
+    problems.extend(result.missing.iter().map(|(name, _)| {
+        let joined = is_gated.then(|| joined_name(name)).flatten();
+        format!("missing: {name}{}", in_file(joined))
+    }));
     problems.extend(
         result
             .unused
@@ -244,6 +328,40 @@ fn check(result: ApplyResult, names: &HashMap<String, String>, path: &Path) -> R
             problems[..shown].join("\n  ")
         ),
     ))
+}
+
+/// Our name of the parameter that an error is about.
+fn error_path(problem: &ApplyError) -> &str {
+    match problem {
+        ApplyError::ShapeMismatch { path, .. }
+        | ApplyError::DTypeMismatch { path, .. }
+        | ApplyError::AdapterError { path, .. }
+        | ApplyError::LoadError { path, .. } => path,
+    }
+}
+
+/// The name in the file of a parameter of ours. Burn's norms have names of their own for weight and bias.
+fn origin(path: &str, names: &HashMap<String, String>) -> Option<String> {
+    let other = match path.rsplit_once('.') {
+        Some((norm, "gamma")) => format!("{norm}.weight"),
+        Some((norm, "beta")) => format!("{norm}.bias"),
+        _ => path.into(),
+    };
+    names.get(&other).cloned()
+}
+
+/// The name of the joined layer that a parameter of ours is a part of.
+fn joined_name(path: &str) -> Option<String> {
+    JOINED.iter().find_map(|(joined, parts)| {
+        let mut found = (parts.iter()).filter_map(|part| path.split_once(&format!(".{part}.")));
+        let (before, after) = found.next()?;
+        Some(format!("{before}.{joined}.{after}"))
+    })
+}
+
+/// A remark on the name of a tensor in the file, if it is known.
+fn in_file(name: Option<String>) -> String {
+    name.map_or_else(String::new, |name| format!(" ({name} in the file)"))
 }
 
 #[cfg(test)]

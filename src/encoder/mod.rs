@@ -24,9 +24,8 @@ use burn::module::Module;
 use burn::tensor::{Bool, Tensor};
 
 use batching::PieceBatch;
-pub use config::{EncoderConfig, ScratchConfig};
+pub use config::{EncoderConfig, MOST_CONTEXT, ScratchConfig};
 pub use encoded_sentence::{EncodedSentence, WordPieces};
-pub use family::ConfigError;
 use features::WordFeatures;
 pub use pooling::{LayerPooling, Pooling};
 use transformer::{PieceStates, Transformer};

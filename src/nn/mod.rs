@@ -11,5 +11,6 @@ pub mod fused;
 pub mod host;
 pub mod loss;
 pub mod mask;
+pub mod rotary;
 pub mod rows;
 pub mod spans;

@@ -4,13 +4,10 @@
 
 use serde::Deserialize;
 
-use super::{ConfigError, LARGEST_TABLE, activation, gelu, padding_id, tenth};
+use super::{ConfigError, activation, gelu, padding_id, tenth};
 use crate::encoder::transformer::{
     DebertaConvolution, DebertaLayout, EncoderFamily, Layout, TransformerConfig,
 };
-
-/// Largest size of the convolution's kernel.
-const LARGEST_KERNEL: usize = 1023;
 
 /// Replacements, in order, that turn DeBERTa's parameter names into BERT's or ours.
 pub(super) const NAMES: &[(&str, &str)] = &[
@@ -177,32 +174,4 @@ impl DebertaConfig {
             },
         })
     }
-}
-
-/// Checks that the table of relative positions has a sensible size, that buckets are defined for all distances, and that the
-/// convolution keeps the number of pieces.
-pub(super) fn check(layout: &DebertaLayout, config: &TransformerConfig) -> Result<(), ConfigError> {
-    let (buckets, longest) = (layout.buckets, layout.longest);
-    let middle = buckets / 2;
-    if layout.relative {
-        let has_far = config.positions > middle.saturating_add(1);
-        let is_undefined = buckets > 0 && has_far && longest <= middle + 1;
-        if buckets == 1 || buckets > LARGEST_TABLE || is_undefined {
-            let supported = "none, or from 2 to less than twice max_relative_positions";
-            unsupported("position_buckets", buckets, supported)?;
-        }
-        if longest > LARGEST_TABLE {
-            unsupported("max_relative_positions", longest, "up to 1048576")?;
-        }
-    }
-    if let Some(convolution) = &layout.convolution {
-        let (kernel, groups) = (convolution.kernel, convolution.groups);
-        if kernel % 2 == 0 || kernel > LARGEST_KERNEL {
-            unsupported("conv_kernel_size", kernel, "odd numbers up to 1023")?;
-        }
-        if groups == 0 || !config.width.is_multiple_of(groups) {
-            unsupported("conv_groups", groups, "divisors of hidden_size")?;
-        }
-    }
-    Ok(())
 }

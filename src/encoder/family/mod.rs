@@ -8,13 +8,14 @@ mod bert;
 mod deberta;
 mod distilbert;
 mod electra;
+mod modernbert;
 mod mpnet;
 mod roberta;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::transformer::{Activation, Layout, TransformerConfig};
+use super::transformer::{Activation, Layout, SizeError, TransformerConfig};
 use crate::error::nearest;
 
 /// The values of `model_type` that are supported.
@@ -28,13 +29,8 @@ const MODEL_TYPES: &[&str] = &[
     "albert",
     "deberta-v2",
     "mpnet",
+    "modernbert",
 ];
-
-/// Largest number of layers; the largest published encoders have below 100.
-const MOST_LAYERS: usize = 1000;
-
-/// Largest number of rows of a table of relative positions.
-const LARGEST_TABLE: usize = 1 << 20;
 
 /// Why the `config.json` of a pretrained model cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +48,9 @@ pub enum ConfigError {
         /// The values that are implemented.
         supported: &'static str,
     },
+    /// The sizes are out of range or do not fit each other.
+    #[error("{0}")]
+    Sizes(#[from] SizeError),
     /// The family is not implemented.
     #[error(
         "model_type {model_type:?} is not supported{}; supported: {}",
@@ -63,38 +62,10 @@ pub enum ConfigError {
         /// The value of `model_type`.
         model_type: String,
     },
-    /// There are no layers, or absurdly many.
-    #[error("{key} {value} is not between 1 and {MOST_LAYERS}")]
-    Layers {
-        /// The key, or the keys whose product it is.
-        key: &'static str,
-        /// Its value.
-        value: usize,
-    },
-    /// The attention heads do not divide the width.
-    #[error("the width {width} is not a multiple of the {heads} attention heads")]
-    Heads {
-        /// Width of the states.
-        width: usize,
-        /// Number of attention heads.
-        heads: usize,
-    },
-    /// There are too few positions for a word between the special pieces.
-    #[error("max_position_embeddings {0} leaves no room for a word")]
-    TooShort(usize),
 }
 
 /// Reads the sizes of a transformer from the `config.json` of a pretrained model.
 pub(super) fn parse_config(json: &Value) -> Result<TransformerConfig, ConfigError> {
-    if let Some(kind) = json["position_embedding_type"].as_str()
-        && kind != "absolute"
-    {
-        return Err(ConfigError::Unsupported {
-            key: "position_embedding_type",
-            value: kind.into(),
-            supported: "absolute",
-        });
-    }
     let config = match json["model_type"].as_str().unwrap_or("bert") {
         "bert" => read::<bert::BertConfig>(json)?.transformer()?,
         "roberta" | "xlm-roberta" | "camembert" => {
@@ -112,60 +83,30 @@ pub(super) fn parse_config(json: &Value) -> Result<TransformerConfig, ConfigErro
             });
         }
         "mpnet" => read::<mpnet::MpnetConfig>(json)?.transformer()?,
+        "modernbert" => read::<modernbert::ModernbertConfig>(json)?.transformer()?,
         other => {
             return Err(ConfigError::ModelType {
                 model_type: other.into(),
             });
         }
     };
-    check(&config)?;
+    // Published configs of ModernBERT have any value there; its positions are rotary.
+    if let Some(kind) = json["position_embedding_type"].as_str()
+        && kind != "absolute"
+        && !matches!(config.layout, Layout::Modernbert(_))
+    {
+        return Err(ConfigError::Unsupported {
+            key: "position_embedding_type",
+            value: kind.into(),
+            supported: "absolute",
+        });
+    }
+    config.check()?;
     Ok(config)
 }
 
 fn read<C: DeserializeOwned>(json: &Value) -> Result<C, ConfigError> {
     Ok(C::deserialize(json)?)
-}
-
-/// Checks sizes that no transformer can have, before anything is made of them.
-pub(super) fn check(config: &TransformerConfig) -> Result<(), ConfigError> {
-    for dropout in [config.dropout, config.attention_dropout] {
-        if !(0.0..1.0).contains(&dropout) {
-            return Err(ConfigError::Unsupported {
-                key: "dropout",
-                value: dropout.to_string(),
-                supported: "from 0 to below 1",
-            });
-        }
-    }
-    let layers = |key, value| match value {
-        1..=MOST_LAYERS => Ok(()),
-        _ => Err(ConfigError::Layers { key, value }),
-    };
-    layers("num_hidden_layers", config.layers)?;
-    match &config.layout {
-        Layout::Albert(layout) => {
-            layers("num_hidden_groups", layout.groups)?;
-            layers("inner_group_num", layout.layers_per_group)?;
-            layers(
-                "num_hidden_groups · inner_group_num",
-                layout.distinct_layers(),
-            )?;
-        }
-        Layout::Deberta(layout) => deberta::check(layout, config)?,
-        Layout::Mpnet(layout) => mpnet::check(layout)?,
-        Layout::Bert | Layout::Modernbert(_) => {}
-    }
-    if config.heads == 0 || !config.width.is_multiple_of(config.heads) {
-        return Err(ConfigError::Heads {
-            width: config.width,
-            heads: config.heads,
-        });
-    }
-    // [CLS], one piece of a word, [SEP].
-    if config.window() < 3 {
-        return Err(ConfigError::TooShort(config.positions));
-    }
-    Ok(())
 }
 
 /// Replacements, in order, that turn the parameter names of a family into those that BERT has, or into ours.

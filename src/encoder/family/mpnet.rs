@@ -3,8 +3,8 @@
 
 use serde::Deserialize;
 
+use super::ConfigError;
 use super::bert::BertConfig;
-use super::{ConfigError, LARGEST_TABLE};
 use crate::encoder::transformer::{
     EncoderFamily, Layout, MPNET_BUCKETS, MpnetLayout, TransformerConfig,
 };
@@ -49,16 +49,4 @@ impl MpnetConfig {
             ..self.bert.transformer()?
         })
     }
-}
-
-/// Checks the number of biases: the reference implementation uses the first 32, however many there are.
-pub(super) fn check(layout: &MpnetLayout) -> Result<(), ConfigError> {
-    if (MPNET_BUCKETS..=LARGEST_TABLE).contains(&layout.buckets) {
-        return Ok(());
-    }
-    Err(ConfigError::Unsupported {
-        key: "relative_attention_num_buckets",
-        value: layout.buckets.to_string(),
-        supported: "32, the number of buckets that MPNet uses",
-    })
 }

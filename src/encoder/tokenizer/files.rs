@@ -10,8 +10,10 @@ use tokenizers::normalizers::bert::BertNormalizer;
 use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
 use tokenizers::{AddedToken, Model, Tokenizer};
 
+use super::check::check;
 use super::special::Hints;
 use crate::error::{Error, Result};
+use crate::files::read_text;
 use crate::process;
 
 /// Files with vocabularies that this program does not read.
@@ -22,6 +24,9 @@ pub const OTHER_VOCABULARIES: &[&str] = &[
     "tokenizer.model",
     "vocab.json",
 ];
+
+/// Largest `tokenizer.json` in bytes; those of vocabularies with 250,000 pieces have about 20 million.
+const LARGEST_FILE: u64 = 256 << 20;
 
 /// Special pieces of BERT's vocabularies.
 pub(super) const BERT_PIECES: [&str; 5] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
@@ -56,7 +61,7 @@ pub(super) fn read_folder(folder: &Path) -> Result<(Tokenizer, Hints, PathBuf)> 
 
 /// Reads a `tokenizer.json`.
 pub(super) fn read_file(path: &Path) -> Result<Tokenizer> {
-    let text = fs::read_to_string(path).map_err(|source| Error::io(path, source))?;
+    let text = read_text(path, LARGEST_FILE)?;
     let parsed = process::catch(|| parse(&text)).unwrap_or_else(|panic| Err(panic.to_string()));
     let mut tokenizer = parsed.map_err(|problem| {
         Error::encoder(
@@ -81,6 +86,8 @@ pub(super) fn read_file(path: &Path) -> Result<Tokenizer> {
 }
 
 fn parse(text: &str) -> std::result::Result<Tokenizer, String> {
+    let json = serde_json::from_str(text).map_err(|problem| problem.to_string())?;
+    check(&json)?;
     text.parse().or_else(|problem: tokenizers::Error| {
         let problem = problem.to_string();
         // Older versions wrote a key whose meaning later ones do not take over.

@@ -1,5 +1,6 @@
 //! Splits words into word pieces with a pretrained tokenizer or one trained on the corpus.
 
+mod check;
 mod files;
 mod running_text;
 mod special;
@@ -14,6 +15,7 @@ use tokenizers::normalizers::bert::BertNormalizer;
 use tokenizers::{AddedToken, Tokenizer, Trainer};
 
 use super::encoded_sentence::{EncodedSentence, WordPieces};
+use super::transformer::TransformerConfig;
 use crate::error::{Error, Result};
 use crate::text::Sentence;
 use files::BERT_PIECES;
@@ -147,6 +149,20 @@ impl WordTokenizer {
             .into_values()
             .max()
             .map_or(0, |id| id as usize + 1)
+    }
+
+    /// Fails, with the reason, if a piece has no row in the embedding of a transformer.
+    pub fn check_fits(&self, transformer: &TransformerConfig) -> Result<(), String> {
+        let ids = self.tokenizer.get_vocab(true).into_values();
+        let largest = ids.max().map_or(0, |id| id as usize);
+        if largest < transformer.vocabulary {
+            return Ok(());
+        }
+        Err(format!(
+            "the tokenizer has pieces up to number {largest}, but the encoder has embeddings for {} only; they do not belong \
+             together",
+            transformer.vocabulary
+        ))
     }
 
     /// Text of the piece with this id.

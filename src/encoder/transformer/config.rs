@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::Transformer;
 use super::convolution::Convolution;
 use super::layer::EncoderLayer;
-use super::layout::{DebertaConvolution, DebertaLayout, Layout};
+use super::layout::{DebertaConvolution, DebertaLayout, Layout, ModernbertLayout};
 use super::relative::DisentangledAttention;
+use super::rotary_attention::RotaryAttention;
 pub use crate::nn::activation::Activation;
 
 /// Family of a pretrained encoder.
@@ -117,8 +118,20 @@ impl TransformerConfig {
         }
     }
 
+    /// Sets the probability of dropout everywhere.
+    pub fn set_dropout(&mut self, probability: f64) {
+        self.dropout = probability;
+        self.attention_dropout = probability;
+        if let Layout::Modernbert(layout) = &mut self.layout {
+            layout.feed_forward_dropout = probability;
+        }
+    }
+
     /// Creates a transformer with random weights.
     pub fn init(&self, device: &Device) -> Transformer {
+        if let Layout::Modernbert(layout) = &self.layout {
+            return self.init_pre_norm(layout, device);
+        }
         let normal = Initializer::Normal {
             mean: 0.0,
             std: 0.02,
@@ -170,6 +183,7 @@ impl TransformerConfig {
             attention_output: linear(self.width, self.width),
             attention_norm: Some(norm(self.width)),
             feed_forward_inner: linear(self.width, self.feed_forward),
+            feed_forward_gate: None,
             feed_forward_outer: linear(self.feed_forward, self.width),
             feed_forward_norm: norm(self.width),
             disentangled: (deberta.filter(|layout| layout.relative)).map(disentangled),
@@ -179,6 +193,7 @@ impl TransformerConfig {
             score_terms: deberta.map_or(1, DebertaLayout::score_terms),
             activation: self.activation,
             norm_epsilon: self.norm_epsilon as f32,
+            rotary: None,
         };
         Transformer {
             word_embeddings: embedding(self.vocabulary),
@@ -208,6 +223,81 @@ impl TransformerConfig {
             layout: self.layout.clone(),
             first_position: self.first_position(),
             norm_epsilon: self.norm_epsilon as f32,
+        }
+    }
+
+    /// Creates a transformer of ModernBERT's layout with random weights.
+    fn init_pre_norm(&self, layout: &ModernbertLayout, device: &Device) -> Transformer {
+        let normal = |std| Initializer::Normal { mean: 0.0, std };
+        // The last projection of each sub-layer adds to the residual; its variance grows with the number of layers.
+        let (std, last) = (0.02, 0.02 / (2.0 * self.layers.max(1) as f64).sqrt());
+        let linear = |from, to, std, bias| {
+            let config = LinearConfig::new(from, to).with_initializer(normal(std));
+            config.with_bias(bias).init(device)
+        };
+        let norm = || {
+            LayerNormConfig::new(self.width)
+                .with_epsilon(self.norm_epsilon)
+                .with_bias(layout.norm_bias)
+                .init(device)
+        };
+        let (width, inner) = (self.width, self.feed_forward);
+        let attention = |std| linear(width, width, std, layout.attention_bias);
+        let layer = |index: usize| EncoderLayer {
+            query: attention(std),
+            key: attention(std),
+            value: attention(std),
+            attention_output: attention(last),
+            // The embeddings are normalised.
+            attention_norm: (index > 0).then(norm),
+            feed_forward_inner: linear(width, inner, std, layout.feed_forward_bias),
+            feed_forward_gate: Some(linear(width, inner, std, layout.feed_forward_bias)),
+            feed_forward_outer: linear(inner, width, last, layout.feed_forward_bias),
+            feed_forward_norm: norm(),
+            disentangled: None,
+            dropout: DropoutConfig::new(layout.feed_forward_dropout).init(),
+            attention_dropout: DropoutConfig::new(self.attention_dropout).init(),
+            heads: self.heads,
+            score_terms: 1,
+            activation: self.activation,
+            norm_epsilon: self.norm_epsilon as f32,
+            rotary: Some(layout.attention(index)),
+        };
+        Transformer {
+            word_embeddings: EmbeddingConfig::new(self.vocabulary, width)
+                .with_initializer(normal(std))
+                .init(device),
+            position_embeddings: None,
+            token_type_embeddings: None,
+            embedding_norm: norm(),
+            projection: None,
+            relative_embeddings: None,
+            relative_norm: None,
+            convolution: None,
+            dropout: DropoutConfig::new(self.dropout).init(),
+            layers: (0..self.layers).map(layer).collect(),
+            final_norm: Some(norm()),
+            order: self.order(),
+            layout: self.layout.clone(),
+            first_position: 0,
+            norm_epsilon: self.norm_epsilon as f32,
+        }
+    }
+}
+
+impl ModernbertLayout {
+    /// Positions and reach of the attention of a layer.
+    fn attention(&self, layer: usize) -> RotaryAttention {
+        if self.is_global.get(layer).copied().unwrap_or(true) {
+            RotaryAttention {
+                theta: self.global_theta,
+                reach: None,
+            }
+        } else {
+            RotaryAttention {
+                theta: self.local_theta,
+                reach: Some(self.local_window / 2),
+            }
         }
     }
 }

@@ -8,12 +8,14 @@ use burn::tensor::Tensor;
 use burn::tensor::activation::softmax;
 
 use super::relative::{DisentangledAttention, RelativePositions};
+use super::rotary_attention::RotaryAttention;
 use crate::nn::activation::Activation;
 use crate::nn::fused::transformer::{
     DistanceRows, LayerDropout, LayerParams, PositionInputs, TransformerLayer,
 };
 
-/// Self-attention and a feed-forward sub-layer, each followed by a residual connection and a layer norm.
+/// Self-attention and a feed-forward sub-layer, each with a residual connection. The norms follow the sub-layers, or come
+/// before them in layers with rotary positions.
 #[derive(Module, Debug)]
 pub(super) struct EncoderLayer {
     pub(super) query: Linear,
@@ -22,6 +24,7 @@ pub(super) struct EncoderLayer {
     pub(super) attention_output: Linear,
     pub(super) attention_norm: Option<LayerNorm>,
     pub(super) feed_forward_inner: Linear,
+    pub(super) feed_forward_gate: Option<Linear>,
     pub(super) feed_forward_outer: Linear,
     pub(super) feed_forward_norm: LayerNorm,
     pub(super) disentangled: Option<DisentangledAttention>,
@@ -36,6 +39,9 @@ pub(super) struct EncoderLayer {
     pub(super) activation: Activation,
     #[module(skip)]
     pub(super) norm_epsilon: f32,
+    /// Rotary positions and the reach of the attention of pre-norm layers.
+    #[module(skip)]
+    pub(super) rotary: Option<RotaryAttention>,
 }
 
 impl EncoderLayer {

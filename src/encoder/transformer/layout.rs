@@ -142,6 +142,8 @@ pub struct ModernbertLayout {
     pub feed_forward_bias: bool,
     /// Whether the norms have biases.
     pub norm_bias: bool,
+    /// Dropout inside the feed-forward network.
+    pub feed_forward_dropout: f64,
 }
 
 #[cfg(test)]

@@ -1,13 +1,15 @@
 //! One transformer for all families of encoders. What a family has beyond BERT's layers is its [`Layout`].
 //!
-//! On the CPU it runs on packed
-//! rows through fused kernels; on other devices on padded rows through Burn's operations.
+//! On the CPU it runs on packed rows through fused kernels; on other devices on padded rows through Burn's operations.
 
+mod check;
 mod config;
 mod convolution;
 mod layer;
 mod layout;
+mod pre_norm;
 mod relative;
+mod rotary_attention;
 mod states;
 
 use std::sync::Arc;
@@ -16,12 +18,14 @@ use burn::module::Module;
 use burn::nn::{Dropout, Embedding, LayerNorm, Linear};
 use burn::tensor::{Device, Int, Tensor};
 
+pub use check::{LIMITS, Limit, SizeError};
 pub use config::{Activation, EncoderFamily, TransformerConfig};
 use convolution::Convolution;
 use layer::EncoderLayer;
 pub use layout::{
     AlbertLayout, DebertaConvolution, DebertaLayout, Layout, ModernbertLayout, MpnetLayout,
 };
+use pre_norm::ByAttention;
 pub(in crate::encoder) use relative::MPNET_BUCKETS;
 use relative::RelativePositions;
 pub use states::PieceStates;
@@ -78,7 +82,10 @@ impl Transformer {
         prompt: Option<Tensor<2>>,
         average: usize,
     ) -> PieceStates {
-        if fused::runs_on(&self.device()) {
+        // The kernel of layers with rotary positions computes GELU only.
+        let has_kernel = (self.layers.iter())
+            .all(|layer| layer.rotary.is_none() || layer.activation == Activation::Gelu);
+        if has_kernel && fused::runs_on(&self.device()) {
             self.forward_packed(rows, prompt, average)
         } else {
             self.forward_padded(rows, prompt, average)
@@ -108,8 +115,12 @@ impl Transformer {
                 None => relative,
             });
         }
+        let rotary = ByAttention::padded(&self.layers, &lengths, pieces, &device);
         let states = self.embed(ids, prompt);
         let states = self.run_layers(states, average, |index, layer, states| {
+            if let Some(attention) = rotary.of(layer) {
+                return layer.forward_pre_norm(states, attention);
+            }
             let run = |states| layer.forward(states, bias.as_ref(), positions.as_ref());
             match &self.convolution {
                 Some(convolution) if index == 0 => {
@@ -138,7 +149,11 @@ impl Transformer {
         let lengths = Arc::new(with_prompts(rows, prompts));
         let states = self.embed_packed(rows, prompt, &lengths, seed);
         let positions = self.relative_positions(lengths.iter().copied().max().unwrap_or(0));
+        let rotary = ByAttention::packed(&self.layers, &lengths);
         let states = self.run_layers(states, average, |index, layer, states| {
+            if let Some(table) = rotary.of(layer) {
+                return layer.forward_pre_norm_packed(index, states, &lengths, table, seed);
+            }
             let run =
                 |states| layer.forward_packed(index, states, &lengths, positions.as_ref(), seed);
             match &self.convolution {

@@ -131,7 +131,7 @@ pub fn add(values: &mut [f32], addends: &[f32]) {
 /// `gelu(x) = x Φ(x)` with `Φ(x) = (1 + erf(x / √2)) / 2`, and its derivative `Φ(x) + x φ(x)` with
 /// `φ(x) = e^(-x²/2) / √(2π)`.
 #[inline(always)]
-fn gelu(x: f32) -> (f32, f32) {
+pub fn gelu(x: f32) -> (f32, f32) {
     const DENSITY: f32 = 0.398_942_3; // 1 / √(2π)
     let cumulative = 0.5 + 0.5 * erf(x * std::f32::consts::FRAC_1_SQRT_2);
     let derivative = cumulative + x * DENSITY * exp(-0.5 * x * x);

@@ -58,7 +58,7 @@ impl PackedSequence {
 }
 
 /// Splits a buffer into consecutive parts of the given sizes.
-fn split(mut buffer: &mut [f32], sizes: impl Iterator<Item = usize>) -> Vec<&mut [f32]> {
+pub(super) fn split(mut buffer: &mut [f32], sizes: impl Iterator<Item = usize>) -> Vec<&mut [f32]> {
     let mut parts = Vec::new();
     for size in sizes {
         let (part, rest) = buffer.split_at_mut(size);

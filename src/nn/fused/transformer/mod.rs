@@ -3,6 +3,7 @@
 mod attention;
 mod linear;
 mod positions;
+pub mod pre_norm;
 mod relative;
 
 use std::sync::Arc;
