@@ -484,6 +484,23 @@ mod tests {
     }
 
     #[test]
+    fn an_encoder_that_cannot_be_is_refused() {
+        for (path, value) in [
+            ("heads", serde_json::json!(0)),
+            ("heads", serde_json::json!(3)),
+            ("layers", serde_json::json!(0)),
+            ("dropout", serde_json::json!(1.5)),
+            ("positions", serde_json::json!(1)),
+            ("layout", serde_json::json!({"mpnet": {"buckets": 2}})),
+        ] {
+            let mut changed = serde_json::to_value(config()).unwrap();
+            changed["encoder"]["transformer"][path] = value;
+            let problem = written_and_read(&changed).unwrap_err().to_string();
+            assert!(problem.contains("encoder: "), "{path}: {problem}");
+        }
+    }
+
+    #[test]
     fn the_calibration_is_read_back_and_may_be_missing() {
         let mut old = serde_json::to_value(config()).unwrap();
         assert!(old.get("calibration").is_none());

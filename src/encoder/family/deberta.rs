@@ -4,13 +4,10 @@
 
 use serde::Deserialize;
 
-use super::{ConfigError, LARGEST_TABLE, activation, gelu, padding_id, tenth};
+use super::{ConfigError, activation, gelu, padding_id, tenth};
 use crate::encoder::transformer::{
     DebertaConvolution, DebertaLayout, EncoderFamily, Layout, TransformerConfig,
 };
-
-/// Largest size of the convolution's kernel.
-const LARGEST_KERNEL: usize = 1023;
 
 /// Replacements, in order, that turn DeBERTa's parameter names into BERT's or ours.
 pub(super) const NAMES: &[(&str, &str)] = &[
@@ -158,57 +155,23 @@ impl DebertaConfig {
         }
         // Values below 1 mean "not set".
         let positive = |value: Option<i64>| usize::try_from(value?).ok().filter(|value| *value > 0);
-        let longest = positive(self.max_relative_positions).unwrap_or(self.max_position_embeddings);
-        let layout = DebertaLayout {
+        Ok(DebertaLayout {
             relative: self.relative_attention,
             content_to_position: has("c2p"),
             position_to_content: has("p2c"),
             buckets: positive(self.position_buckets).unwrap_or(0),
-            longest,
+            longest: positive(self.max_relative_positions).unwrap_or(self.max_position_embeddings),
             shared_key: self.share_att_key,
             normalised: norms.iter().any(|name| name == "layer_norm"),
             position_input: self.position_biased_input,
             convolution: match positive(self.conv_kernel_size) {
-                Some(kernel) => Some(self.convolution(kernel)?),
+                Some(kernel) => Some(DebertaConvolution {
+                    kernel,
+                    groups: self.conv_groups.unwrap_or(1),
+                    activation: activation(self.conv_act.as_deref().unwrap_or("tanh"))?,
+                }),
                 None => None,
             },
-        };
-        if layout.relative {
-            self.check_positions(&layout)?;
-        }
-        Ok(layout)
-    }
-
-    /// Checks that the table of relative positions has a sensible size and that buckets are defined for all distances.
-    fn check_positions(&self, layout: &DebertaLayout) -> Result<(), ConfigError> {
-        let (buckets, longest) = (layout.buckets, layout.longest);
-        let middle = buckets / 2;
-        let has_far = self.max_position_embeddings > middle + 1;
-        if buckets == 1
-            || buckets > LARGEST_TABLE
-            || (buckets > 0 && has_far && longest <= middle + 1)
-        {
-            let supported = "none, or from 2 to less than twice max_relative_positions";
-            unsupported("position_buckets", buckets, supported)?;
-        }
-        if longest > LARGEST_TABLE {
-            unsupported("max_relative_positions", longest, "up to 1048576")?;
-        }
-        Ok(())
-    }
-
-    fn convolution(&self, kernel: usize) -> Result<DebertaConvolution, ConfigError> {
-        if kernel.is_multiple_of(2) || kernel > LARGEST_KERNEL {
-            unsupported("conv_kernel_size", kernel, "odd numbers up to 1023")?;
-        }
-        let groups = self.conv_groups.unwrap_or(1);
-        if groups == 0 || !self.hidden_size.is_multiple_of(groups) {
-            unsupported("conv_groups", groups, "divisors of hidden_size")?;
-        }
-        Ok(DebertaConvolution {
-            kernel,
-            groups,
-            activation: activation(self.conv_act.as_deref().unwrap_or("tanh"))?,
         })
     }
 }

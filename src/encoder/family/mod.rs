@@ -32,9 +32,6 @@ const MODEL_TYPES: &[&str] = &[
     "modernbert",
 ];
 
-/// Largest number of rows of a table of relative positions.
-const LARGEST_TABLE: usize = 1 << 20;
-
 /// Why the `config.json` of a pretrained model cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -377,6 +374,10 @@ mod tests {
         let config = parse_config(&json).unwrap();
         assert_eq!((config.window(), config.token_types), (510, 0));
         assert_eq!(config.layout, Layout::Mpnet(MpnetLayout { buckets: 32 }));
+        json["hidden_dropout_prob"] = 1.into();
+        let problem = parse_config(&json).unwrap_err().to_string();
+        assert!(problem.contains("dropout"), "{problem}");
+        json["hidden_dropout_prob"] = 0.into();
         for buckets in [0, 31, 1_usize << 60] {
             json["relative_attention_num_buckets"] = buckets.into();
             let problem = parse_config(&json).unwrap_err().to_string();

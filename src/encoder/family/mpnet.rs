@@ -3,8 +3,8 @@
 
 use serde::Deserialize;
 
+use super::ConfigError;
 use super::bert::BertConfig;
-use super::{ConfigError, LARGEST_TABLE};
 use crate::encoder::transformer::{
     EncoderFamily, Layout, MPNET_BUCKETS, MpnetLayout, TransformerConfig,
 };
@@ -40,14 +40,6 @@ impl MpnetConfig {
     /// Sizes of the transformer.
     pub(super) fn transformer(self) -> Result<TransformerConfig, ConfigError> {
         let buckets = self.relative_attention_num_buckets;
-        // The reference implementation uses the first 32 rows, however many there are.
-        if !(MPNET_BUCKETS..=LARGEST_TABLE).contains(&buckets) {
-            return Err(ConfigError::Unsupported {
-                key: "relative_attention_num_buckets",
-                value: buckets.to_string(),
-                supported: "32, the number of buckets that MPNet uses",
-            });
-        }
         Ok(TransformerConfig {
             family: EncoderFamily::Mpnet,
             token_types: 0,

@@ -1,6 +1,7 @@
 //! Checks of a transformer's sizes, before anything is allocated.
 
-use super::{Layout, TransformerConfig};
+use super::relative::MPNET_BUCKETS;
+use super::{DebertaLayout, Layout, TransformerConfig};
 
 /// A size of a transformer and its largest value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +37,12 @@ pub const LIMITS: [Limit; 8] = [
 /// Largest number of layers.
 const MOST_LAYERS: usize = 1_000;
 
+/// Largest number of rows of a table of relative positions.
+const LARGEST_TABLE: usize = 1_000_000;
+
+/// Largest number of pieces under the kernel of a convolution.
+const LARGEST_KERNEL: usize = 1_023;
+
 /// Why a transformer cannot have the given sizes.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum SizeError {
@@ -60,6 +67,16 @@ pub enum SizeError {
         name: &'static str,
         /// Its value.
         value: f64,
+        /// The range.
+        range: &'static str,
+    },
+    /// A setting of one family has a value that is not possible.
+    #[error("{name} = {value} must be {range}")]
+    Family {
+        /// Name of the setting in published files.
+        name: &'static str,
+        /// Its value.
+        value: usize,
         /// The range.
         range: &'static str,
     },
@@ -136,6 +153,17 @@ impl TransformerConfig {
                 });
             }
         }
+        match &self.layout {
+            Layout::Deberta(layout) => self.check_deberta(layout)?,
+            // The reference implementation uses the first 32, however many there are.
+            Layout::Mpnet(layout) => within(
+                (MPNET_BUCKETS..=LARGEST_TABLE).contains(&layout.buckets),
+                "relative_attention_num_buckets",
+                layout.buckets,
+                "at least 32, the number of buckets that MPNet uses",
+            )?,
+            Layout::Bert | Layout::Albert(_) | Layout::Modernbert(_) => {}
+        }
         if !self.width.is_multiple_of(self.heads) {
             return Err(SizeError::Heads {
                 width: self.width,
@@ -160,6 +188,58 @@ impl TransformerConfig {
             return Err(SizeError::TooShort(self.positions));
         }
         Ok(())
+    }
+
+    /// Checks that the table of relative positions has a sensible size, that buckets are defined for all distances, and that
+    /// the convolution keeps the number of pieces.
+    fn check_deberta(&self, layout: &DebertaLayout) -> Result<(), SizeError> {
+        let (buckets, longest) = (layout.buckets, layout.longest);
+        if layout.relative {
+            let middle = buckets / 2;
+            let has_far = self.positions > middle.saturating_add(1);
+            let is_defined = buckets == 0 || !has_far || longest > middle + 1;
+            within(
+                buckets != 1 && buckets <= LARGEST_TABLE && is_defined,
+                "position_buckets",
+                buckets,
+                "negative for none, or from 2 to less than twice max_relative_positions",
+            )?;
+            within(
+                longest <= LARGEST_TABLE,
+                "max_relative_positions",
+                longest,
+                "at most 1000000",
+            )?;
+        }
+        let Some(convolution) = &layout.convolution else {
+            return Ok(());
+        };
+        let (kernel, groups) = (convolution.kernel, convolution.groups);
+        within(
+            kernel % 2 == 1 && kernel <= LARGEST_KERNEL,
+            "conv_kernel_size",
+            kernel,
+            "odd and at most 1023",
+        )?;
+        within(
+            groups > 0 && self.width.is_multiple_of(groups),
+            "conv_groups",
+            groups,
+            "a divisor of hidden_size",
+        )
+    }
+}
+
+fn within(
+    is_within: bool,
+    name: &'static str,
+    value: usize,
+    range: &'static str,
+) -> Result<(), SizeError> {
+    if is_within {
+        Ok(())
+    } else {
+        Err(SizeError::Family { name, value, range })
     }
 }
 
