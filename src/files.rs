@@ -1,4 +1,4 @@
-//! Atomic writing of files, their SHA-256 hashes, and space on disks.
+//! Atomic writing and bounded reading of files, their SHA-256 hashes, and space on disks.
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
@@ -22,6 +22,36 @@ pub fn sha256(path: &Path) -> Result<String> {
     }
     let digest = hasher.finalize();
     Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Opens a file for reading, but nothing else: a named pipe would wait for its writer for ever, and a device has no end.
+pub fn open_regular(path: &Path) -> Result<File> {
+    let fail = |source| Error::io(path, source);
+    let about = std::fs::metadata(path).map_err(fail)?;
+    if !about.is_file() {
+        let problem = "this is not an ordinary file";
+        return Err(fail(std::io::Error::other(problem)));
+    }
+    File::open(path).map_err(fail)
+}
+
+/// Reads an ordinary file of at most `limit` bytes as text.
+pub fn read_text(path: &Path, limit: u64) -> Result<String> {
+    let fail = |source| Error::io(path, source);
+    let file = open_regular(path)?;
+    let mut bytes = Vec::new();
+    file.take(limit.saturating_add(1))
+        .read_to_end(&mut bytes)
+        .map_err(fail)?;
+    if bytes.len() as u64 > limit {
+        let problem =
+            format!("the file is longer than {limit} bytes, which is more than such a file needs");
+        return Err(fail(std::io::Error::new(
+            std::io::ErrorKind::FileTooLarge,
+            problem,
+        )));
+    }
+    String::from_utf8(bytes).map_err(|problem| fail(std::io::Error::other(problem.utf8_error())))
 }
 
 /// Writes a file atomically: it has either the new content or, after an error or a crash, the previous one.

@@ -24,12 +24,13 @@
 //! `examples/` has complete programs: `tag.rs` uses a model, `train.rs` trains one, `own_head.rs` adds a head.
 //!
 //! Cargo features: `cli` (default) is the program; `train` alone gives training without the program; without either, the
-//! library only loads and runs models. `hub`, part of `cli`, downloads models by name. `vulkan`, `wgpu`, `cuda`, `ndarray`
+//! library only loads and runs models. `hub`, part of `cli`, downloads models by name; `serve`, part of `cli`, is the HTTP
+//! service. `vulkan`, `wgpu`, `cuda`, `ndarray`
 //! and `remote` add devices.
 //!
 //! Each module uses only those above it in this list: [`error`], [`text`], [`table`], [`files`], [`process`]; [`data`],
 //! [`hub`], [`device`], [`nn`], [`encoder`], [`heads`], [`recipe`], [`model`], [`eval`], [`plot`], `train`, [`registry`],
-//! [`zoo`], `experiment`, `bench`, `cli`.
+//! [`zoo`], `experiment`, `bench`, `serve`, `cli`.
 
 #[cfg(feature = "train")]
 pub mod bench;
@@ -51,6 +52,8 @@ pub mod plot;
 pub mod process;
 pub mod recipe;
 pub mod registry;
+#[cfg(feature = "serve")]
+pub mod serve;
 pub mod table;
 pub mod text;
 #[cfg(feature = "train")]

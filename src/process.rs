@@ -14,6 +14,26 @@ pub fn set_default_device() {
     }
 }
 
+/// Memory of this machine in bytes, where the system reports it.
+#[allow(unsafe_code)]
+pub fn machine_memory() -> Option<u64> {
+    #[cfg(unix)]
+    {
+        // SAFETY: sysconf has no preconditions.
+        let (pages, size) = unsafe {
+            (
+                libc::sysconf(libc::_SC_PHYS_PAGES),
+                libc::sysconf(libc::_SC_PAGESIZE),
+            )
+        };
+        u64::try_from(pages)
+            .ok()?
+            .checked_mul(u64::try_from(size).ok()?)
+    }
+    #[cfg(not(unix))]
+    None
+}
+
 /// A panic that was caught: Burn and GPU libraries report in this way that a device is missing, out of memory or
 /// lost.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -79,6 +99,16 @@ pub fn end_on_closed_pipe() {
     // SAFETY: sets a signal back to its default before any thread exists.
     unsafe {
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+    }
+}
+
+/// Makes a closed pipe or connection an error of the write again, for a service whose clients come and go.
+#[allow(unsafe_code)]
+pub fn survive_closed_pipes() {
+    #[cfg(unix)]
+    // SAFETY: ignoring a signal is always possible.
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_IGN);
     }
 }
 
@@ -170,6 +200,14 @@ pub fn cpu_seconds() -> Option<f64> {
     }
     #[cfg(not(unix))]
     None
+}
+
+/// The name of the processor, where the system reports it.
+pub fn cpu_name() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let mut lines = text.lines().filter(|line| line.starts_with("model name"));
+    let (_, name) = lines.next()?.split_once(':')?;
+    Some(name.trim().to_string()).filter(|name| !name.is_empty())
 }
 
 #[cfg(unix)]

@@ -49,6 +49,8 @@ pub struct Entry {
     pub load: Load,
     /// Fails when settings cannot replace those of a trained model.
     pub check_overrides: fn(&Path, &[Assignment]) -> Result<()>,
+    /// Fails unless the weights of a model folder fit its `config.json`, without loading them.
+    pub check_weights: fn(&Path) -> Result<()>,
     /// Settings that suit a corpus better than the defaults.
     pub suggest: fn(&Stats) -> Vec<Suggestion>,
     /// Which entities it can represent with the settings of a recipe.
@@ -135,6 +137,7 @@ impl Entry {
                 Ok(Box::new(folder::load::<H>(folder, device, overrides)?))
             },
             check_overrides: folder::check_overrides::<H>,
+            check_weights: folder::check_weights::<H>,
             suggest: H::suggest,
             reach: |recipe| Ok(H::reach(&recipe.head_config::<H::Config>()?)),
             import: H::import,
@@ -299,6 +302,12 @@ fn bundle_of(name: &str, with: &str) -> Result<(&'static str, &'static Entry)> {
         "bundle.with = {with:?}: there is no bundle of {name} and {with}. The zoo has: {}",
         bundles.join(", ")
     )))
+}
+
+/// Fails unless the weights of a model folder fit its `config.json`, without loading them.
+pub fn check_weights(folder: &Path) -> Result<()> {
+    let entry = find(&ModelConfig::read(folder)?.head)?;
+    (entry.check_weights)(folder)
 }
 
 /// Loads a model folder, or the best checkpoint of an unfinished run. `overrides` replace settings of the head that may

@@ -4,6 +4,8 @@ use std::fmt;
 
 use unicode_width::UnicodeWidthStr;
 
+use crate::text::visible;
+
 /// Spaces between two columns.
 const GAP: &str = "  ";
 
@@ -140,7 +142,11 @@ impl fmt::Display for Table {
 }
 
 fn strings<S: Into<String>>(cells: impl IntoIterator<Item = S>) -> Vec<String> {
-    cells.into_iter().map(Into::into).collect()
+    let visible = |cell: S| {
+        let cell: String = cell.into();
+        visible(&cell).replace(['\n', '\t'], " ")
+    };
+    cells.into_iter().map(visible).collect()
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! A [`Span`] is a half-open range of word indices. Offsets into a text count characters (Unicode scalar values, as in
 //! the JSON of most annotation tools), never bytes.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
@@ -393,6 +394,33 @@ pub fn is_nested(entity: &Entity, all: &[Entity]) -> bool {
         .any(|other| other != entity && other.span.overlaps(&entity.span))
 }
 
+/// A text without control characters, for terminals: each is replaced by its escape, such as `\u{1b}`. Names of labels, words
+/// of a corpus and messages about them could otherwise move the cursor or change colours. Line ends and tabs stay.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    let is_hidden = |letter: char| {
+        // Besides control characters, those that change the direction of the text around them.
+        let directs = matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        (letter.is_control() && letter != '\n' && letter != '\t') || directs
+    };
+    if !text.contains(is_hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for letter in text.chars() {
+        if is_hidden(letter) {
+            shown.extend(letter.escape_unicode());
+        } else {
+            shown.push(letter);
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// Largest number of entity types of a model.
+const MOST_LABELS: usize = 10_000;
+/// Largest number of bytes of an entity type's name in a model.
+const LONGEST_LABEL: usize = 1_000;
+
 /// The entity types of a corpus in alphabetical order. A type's index is its class index in a model.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -417,6 +445,29 @@ impl Labels {
                 .flat_map(|sentence| &sentence.entities)
                 .map(|entity| entity.label.clone()),
         )
+    }
+
+    /// Fails, with the reason, unless the types are sorted, different from each other and of sensible number and length.
+    /// Lists that were made by this program always are.
+    pub fn check(&self) -> Result<(), String> {
+        if self.names.len() > MOST_LABELS {
+            let count = self.names.len();
+            return Err(format!("{count} labels are more than {MOST_LABELS}"));
+        }
+        let too_long = |name: &&String| name.is_empty() || name.len() > LONGEST_LABEL;
+        if let Some(name) = self.names.iter().find(too_long) {
+            let length = name.len();
+            return Err(format!(
+                "a label has {length} bytes; labels have between 1 and {LONGEST_LABEL}"
+            ));
+        }
+        match self.names.windows(2).find(|pair| pair[0] >= pair[1]) {
+            Some(pair) => Err(format!(
+                "the labels {:?} and {:?} are equal or not in alphabetical order",
+                pair[0], pair[1]
+            )),
+            None => Ok(()),
+        }
     }
 
     /// Number of types.
@@ -450,6 +501,30 @@ impl Labels {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn control_characters_become_visible() {
+        assert!(matches!(
+            visible("Zoë 北京\n\ta"),
+            Cow::Borrowed("Zoë 北京\n\ta")
+        ));
+        assert_eq!(
+            visible("\x1b[31mPER\u{9b}\r\u{202e}x"),
+            r"\u{1b}[31mPER\u{9b}\u{d}\u{202e}x"
+        );
+    }
+
+    #[test]
+    fn labels_of_model_folders_are_checked() {
+        let labels = |json: &str| serde_json::from_str::<Labels>(json).unwrap().check();
+        labels(r#"["A", "B"]"#).unwrap();
+        for bad in [r#"["B", "A"]"#, r#"["A", "A"]"#, r#"["", "A"]"#] {
+            labels(bad).unwrap_err();
+        }
+        labels(&format!("[{:?}]", "x".repeat(1001))).unwrap_err();
+        let many: Vec<String> = (0..10_001).map(|number| format!("{number:06}")).collect();
+        labels(&serde_json::to_string(&many).unwrap()).unwrap_err();
+    }
 
     #[test]
     fn character_offsets_match_the_words() {

@@ -131,19 +131,12 @@ fn no_fixture_is_missing() {
             "no_fixture_is_missing: NERZOO_TINY_ENCODERS names another folder",
         );
     }
-    assert_eq!(
-        names,
-        [
-            "bert-half",
-            "bert-task",
-            "distilbert",
-            "electra",
-            "modernbert",
-            "modernbert-bias",
-            "modernbert-half",
-            "roberta",
-        ]
-    );
+    let script = fs::read_to_string(fixture("make.py")).unwrap();
+    let made = script.split("= empty(\"").skip(1);
+    let mut made: Vec<&str> = made.map(|rest| rest.split('"').next().unwrap()).collect();
+    made.sort_unstable();
+    assert!(made.len() >= 8);
+    assert_eq!(names, made);
 }
 
 #[test]
@@ -344,13 +337,14 @@ fn long_sentence(folder: &Path, count: usize) -> Sentence {
     Sentence::from_words(words)
 }
 
-/// The longest input of an encoder: RoBERTa's first positions are not used.
+/// The longest input of an encoder: the first positions of RoBERTa and MPNet are not used.
 fn expected_window(folder: &Path) -> usize {
     let text = fs::read_to_string(folder.join("config.json")).unwrap();
     let config: serde_json::Value = serde_json::from_str(&text).unwrap();
     let positions = config["max_position_embeddings"].as_u64().unwrap() as usize;
-    let is_roberta = config["model_type"].as_str().unwrap().contains("roberta");
-    positions - if is_roberta { 2 } else { 0 }
+    let family = config["model_type"].as_str().unwrap();
+    let starts_at_two = family.contains("roberta") || family == "mpnet";
+    positions - if starts_at_two { 2 } else { 0 }
 }
 
 #[test]
@@ -789,7 +783,7 @@ fn configs_that_cannot_be_used_are_explained() {
         (
             "\"num_attention_heads\": 2",
             "\"num_attention_heads\": 0",
-            &["16", "0", "heads"],
+            &["num_attention_heads", "0"],
         ),
     ] {
         let folder = copy("electra");

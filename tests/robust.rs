@@ -152,22 +152,22 @@ fn settings_out_of_range_are_explained() {
         (
             "encoder.scratch.positions=2",
             "encoder.scratch.positions = 2",
-            "at least 3",
+            "between 3 and",
         ),
         (
             "encoder.scratch.width=0",
             "encoder.scratch.width = 0",
-            "at least 1",
+            "between 1 and",
         ),
         (
             "encoder.scratch.heads=0",
             "encoder.scratch.heads = 0",
-            "at least 1",
+            "between 1 and",
         ),
         (
             "encoder.scratch.heads=3",
             "width 32",
-            "multiple of its 3 attention heads",
+            "multiple of the 3 attention heads",
         ),
         (
             "encoder.scratch.dropout=2.0",
@@ -220,9 +220,13 @@ fn settings_out_of_range_are_explained() {
             "train.average = 1",
             "0 (no average) or at least 2",
         ),
-        ("train.batch=0", "train.batch = 0", "at least 1"),
-        ("train.epochs=0", "train.epochs = 0", "at least 1"),
-        ("train.accumulate=0", "train.accumulate = 0", "at least 1"),
+        ("train.batch=0", "train.batch = 0", "between 1 and"),
+        ("train.epochs=0", "train.epochs = 0", "between 1 and"),
+        (
+            "train.accumulate=0",
+            "train.accumulate = 0",
+            "between 1 and",
+        ),
     ] {
         let out = out.to_str().unwrap();
         fails(

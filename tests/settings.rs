@@ -143,9 +143,16 @@ fn settings_of_a_trained_model_can_change() {
     let filtered = mentions(
         &out,
         &file,
-        &["--set", "head.threshold=0.0", "--threshold", "1.1"],
+        &["--set", "head.threshold=0.0", "--threshold", "1"],
     );
-    assert_eq!(filtered, 0);
+    assert!(filtered < all);
+    for no_score in ["1.1", "-0.1", "nan"] {
+        let threshold = format!("--threshold={no_score}");
+        fails(
+            &["predict", "--model", &out, &file, &threshold],
+            &["from 0 to 1"],
+        );
+    }
 
     let evaluate = ["evaluate", &out, &file, "--json"];
     let scores = |sets: &[&str]| json(&[&evaluate[..], sets].concat());
@@ -281,8 +288,9 @@ fn a_bundle_is_used_by_either_head() {
     succeeds(&[&analyse[..], &["--set", "tagger:head.output=seq"]].concat());
     let written = std::fs::read_to_string(folder.path().join("report.json")).unwrap();
     assert!(written.contains("tagger"), "{written}");
+    fails(&analyse, &["report.html exists", "--force"]);
     fails(
-        &[&analyse[..], &["--set", "third:head.output=seq"]].concat(),
+        &[&analyse[..], &["--force", "--set", "third:head.output=seq"]].concat(),
         &["third", "there is no model third", "span, tagger"],
     );
     // A flat tagger is scored on the outermost entities.

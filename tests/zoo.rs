@@ -12,11 +12,12 @@ use burn::tensor::Device;
 use common::small_corpus::{recipe, sentences, variants};
 use common::{entities, inspect, largest_gradients};
 use libtest_mimic::{Arguments, Failed, Trial};
+use nerzoo::encoder::load;
 use nerzoo::heads::Evidence;
 use nerzoo::recipe::Recipe;
 use nerzoo::registry::{self, Entry};
-use nerzoo::text::{Entity, Mention, Sentence, outermost};
-use nerzoo::train::Finished;
+use nerzoo::text::{Entity, Labels, Mention, Sentence, outermost};
+use nerzoo::train::{Corpus, Finished};
 use tempfile::TempDir;
 
 fn main() -> ExitCode {
@@ -43,6 +44,23 @@ fn main() -> ExitCode {
         }
     }
     trials.push(half_precision());
+    for (name, folder) in encoders() {
+        for (device_name, device) in &devices {
+            for entry in registry::heads() {
+                let pair = Pair {
+                    entry,
+                    encoder: folder.clone(),
+                    device: device.clone(),
+                };
+                let start = format!("{}/{name}/{device_name}", entry.name);
+                trials.push(pair.trial(&start, "trains_20_steps", Pair::trains_20_steps));
+                if entry.name == "seq_ner" {
+                    let check = Pair::a_loaded_model_tags_the_same;
+                    trials.push(pair.trial(&start, "a_loaded_model_tags_the_same", check));
+                }
+            }
+        }
+    }
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
@@ -293,4 +311,107 @@ fn half_precision() -> Trial {
         assert!(expected.iter().any(|list| !list.is_empty()));
         Ok(())
     })
+}
+
+/// One tiny pretrained encoder of each family, with its name: the first, if possible with a width that all heads can divide.
+fn encoders() -> Vec<(String, PathBuf)> {
+    let folders = std::fs::read_dir(common::tiny_encoders()).unwrap();
+    let mut folders: Vec<PathBuf> = folders.map(|entry| entry.unwrap().path()).collect();
+    folders.sort();
+    let mut families = BTreeMap::new();
+    for folder in folders {
+        if let Ok(config) = std::fs::read_to_string(folder.join("config.json")) {
+            let config: serde_json::Value = serde_json::from_str(&config).unwrap();
+            let family = config["model_type"].as_str().unwrap().to_string();
+            let width = load::config(&folder).map_or(1, |config| config.width);
+            let choice = (!width.is_multiple_of(4), folder);
+            let chosen = families.entry(family).or_insert_with(|| choice.clone());
+            if choice < *chosen {
+                *chosen = choice;
+            }
+        }
+    }
+    let named = families
+        .into_iter()
+        .map(|(name, (_, folder))| (name, folder));
+    named.collect()
+}
+
+/// A head on a pretrained encoder.
+#[derive(Clone)]
+struct Pair {
+    entry: &'static Entry,
+    encoder: PathBuf,
+    device: Device,
+}
+
+impl Pair {
+    fn trial(
+        &self,
+        start: &str,
+        check_name: &str,
+        check: fn(&Self) -> Result<(), Failed>,
+    ) -> Trial {
+        let pair = self.clone();
+        let device = start.rsplit('/').next().unwrap_or_default().to_string();
+        Trial::test(format!("{start}/{check_name}"), move || {
+            let _guard = lock(&device);
+            check(&pair)
+        })
+    }
+
+    fn recipe(&self, folder: &Path) -> Recipe {
+        let file = common::write_sentences(folder.join("eight.jsonl"), &sentences());
+        let variant = &variants(self.entry.name)[0];
+        let mut sets = variant.sets.clone();
+        sets.push("train.epochs=10".into());
+        sets.push("train.learning_rate=2e-3".into());
+        // BOPN can encode vectors for the types with each sentence, which need embeddings as wide as the layers.
+        let config = load::config(&self.encoder).unwrap();
+        if config.embedding_width != config.width {
+            match self.entry.name {
+                "bopn" => sets.push("head.type_input=false".into()),
+                "seq_ner+bopn" => sets.push("head.span.type_input=false".into()),
+                _ => {}
+            }
+        }
+        common::pretrained_recipe(&self.encoder, self.entry.name, &file, &sets)
+    }
+
+    fn trains_20_steps(&self) -> Result<(), Failed> {
+        let folder = tempfile::tempdir()?;
+        let corpus = Corpus {
+            train: sentences(),
+            dev: Vec::new(),
+            test: Vec::new(),
+            labels: Labels::of(&sentences()),
+            about: None,
+        };
+        let recipe = self.recipe(folder.path());
+        let mut trainer = (self.entry.trainer)(&recipe, corpus, &self.device)?;
+        let before = trainer.inspect()?;
+        for (parameter, largest) in largest_gradients(&before) {
+            assert!(largest.is_finite(), "{parameter} has {largest}");
+        }
+        let losses: Result<Vec<f64>, _> = (0..20)
+            .map(|_| trainer.step().map(|batch| batch.loss))
+            .collect();
+        let losses = losses?;
+        let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
+        let (first, last) = (mean(&losses[..6]), mean(&losses[14..]));
+        common::print_detail(&format!("{}: {first} {last}", self.entry.name));
+        assert!(last < first, "{losses:?}");
+        assert!(trainer.inspect()?.loss.is_finite());
+        Ok(())
+    }
+
+    fn a_loaded_model_tags_the_same(&self) -> Result<(), Failed> {
+        let folder = tempfile::tempdir()?;
+        let out = folder.path().join("run");
+        let options = common::train_options(self.recipe(folder.path()), &out, &self.device);
+        let finished = (self.entry.train)(&options)?;
+        let loaded = registry::load(&out, &self.device, &[])?;
+        assert_same(&finished.tagger.tag(&texts())?, &loaded.tag(&texts())?);
+        Ok(())
+    }
 }

@@ -27,7 +27,10 @@ class Model(nn.Module):
 
     def __init__(self, encoder, types, kind):
         super().__init__()
-        self.encoder = AutoModel.from_pretrained(encoder, add_pooling_layer=False)
+        self.encoder = AutoModel.from_pretrained(encoder)
+        # Some families have a layer for the first piece, which is not used here.
+        if getattr(self.encoder, "pooler", None) is not None:
+            self.encoder.pooler = None
         width = self.encoder.config.hidden_size
         self.dropout = nn.Dropout(0.1)
         self.kind = kind

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::format::FormatArgs;
+use super::hub::HubArgs;
 use super::{CorpusArgs, DeviceArgs, warn_about_unknown_types};
 use crate::data;
 use crate::eval::analysis::{self, Analysis};
@@ -15,6 +16,7 @@ use crate::files::write_atomic;
 use crate::recipe::set::Assignment;
 use crate::registry;
 use crate::text::{Mention, Sentence};
+use crate::zoo::Zoo;
 
 /// Arguments of `analyse`.
 #[derive(Debug, Args)]
@@ -25,7 +27,8 @@ pub struct Analyse {
     /// Gold sentences: a file, or CORPUS:SPLIT such as wnut17:test.
     #[arg(long, value_name = "FILE")]
     gold: String,
-    /// A name and a model folder, or a file that `predict` wrote for the gold sentences.
+    /// A name for the report, and a model (a folder, a name of the zoo, hf:OWNER/NAME or an http(s) address) or a file that
+    /// `predict` wrote for the gold sentences.
     #[arg(required = true, value_name = "NAME=MODEL_OR_PREDICTIONS")]
     models: Vec<String>,
     /// The model the others are compared with [default: the first].
@@ -34,6 +37,9 @@ pub struct Analyse {
     /// The HTML report; the same as JSON is written beside it.
     #[arg(long, default_value = "report.html", value_name = "FILE")]
     out: PathBuf,
+    /// Overwrite existing reports.
+    #[arg(long)]
+    force: bool,
     /// Bootstrap resamples for the confidence intervals of differences.
     #[arg(long, default_value_t = 1000)]
     resamples: usize,
@@ -53,6 +59,8 @@ pub struct Analyse {
     device: DeviceArgs,
     #[command(flatten)]
     corpora: CorpusArgs,
+    #[command(flatten)]
+    hub: HubArgs,
 }
 
 impl Analyse {
@@ -70,6 +78,15 @@ impl Analyse {
             bail!(
                 "{}: no such folder to write the report into",
                 folder.display()
+            );
+        }
+        if let Some(path) = [&self.out, &json]
+            .into_iter()
+            .find(|path| path.exists() && !self.force)
+        {
+            bail!(
+                "{} exists; choose another --out, or overwrite it with --force",
+                path.display()
             );
         }
         let train = self.sentences(&self.train)?;
@@ -119,8 +136,9 @@ impl Analyse {
             return Ok(predictions::read(path, gold)?);
         }
         let device = self.device.device()?;
-        let tagger = registry::load(path, &device, &overrides)?;
-        warn_about_unknown_types(path, tagger.labels(), gold);
+        let model = Zoo::with_hub(self.hub.hub(None)).find(&path.to_string_lossy())?;
+        let tagger = registry::load(&model, &device, &overrides)?;
+        warn_about_unknown_types(&model, tagger.labels(), gold);
         let mut gold = gold.to_vec();
         data::link_context(&mut gold, tagger.context());
         Ok(tagger.tag(&gold)?)

@@ -278,9 +278,7 @@ impl Check {
                 files.extend(new);
             }
             if options.are_of_any_file() {
-                let skip_bad = options.skip_bad;
-                options = dataset.options();
-                options.skip_bad = skip_bad;
+                options = dataset.options().with_general_options_of(&options);
             }
         }
         Ok((files, options))

@@ -8,6 +8,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::format::FormatArgs;
+use super::hub::HubArgs;
 use super::sweep::Sweep;
 use super::{CorpusArgs, DeviceArgs, ModelArgs, print_json, warn_about_unknown_types};
 use crate::data;
@@ -19,12 +20,14 @@ use crate::plot::reliability_diagram;
 use crate::registry;
 use crate::table::Table;
 use crate::text::Sentence;
+use crate::zoo::Zoo;
 
 /// Arguments of `evaluate`.
 #[derive(Debug, Args)]
 pub struct Evaluate {
-    /// A model folder, or the folder of an unfinished run (its best checkpoint).
-    model: PathBuf,
+    /// A model: a folder, the folder of an unfinished run (its best checkpoint), a name that `nerzoo zoo list` shows,
+    /// hf:OWNER/NAME, or an http(s) address.
+    model: String,
     /// A file with gold entities, or the name of a corpus.
     corpus: String,
     /// The split of a named corpus.
@@ -55,18 +58,21 @@ pub struct Evaluate {
     device: DeviceArgs,
     #[command(flatten)]
     corpora: CorpusArgs,
+    #[command(flatten)]
+    hub: HubArgs,
 }
 
 impl Evaluate {
     /// Prints the scores.
     pub fn run(self) -> Result<ExitCode> {
         let device = self.device.device()?;
+        let model = Zoo::with_hub(self.hub.hub(None)).find(&self.model)?;
         let overrides = self.settings.overrides()?;
         let mut sentences =
             (self.corpora).sentences(&self.corpus, Some(&self.split), &self.format.options())?;
         if !self.sweeps.is_empty() {
             let sweep = Sweep {
-                model: &self.model,
+                model: &model,
                 device: &device,
                 overrides: &overrides,
                 json: self.json,
@@ -75,8 +81,8 @@ impl Evaluate {
             sweep.run(&self.sweeps, &mut sentences)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let tagger = registry::load(&self.model, &device, &overrides)?;
-        warn_about_unknown_types(&self.model, tagger.labels(), &sentences);
+        let tagger = registry::load(&model, &device, &overrides)?;
+        warn_about_unknown_types(&model, tagger.labels(), &sentences);
         data::link_context(&mut sentences, tagger.context());
         if self.diagnose {
             self.diagnosis(tagger.as_ref(), &sentences)?;
@@ -105,7 +111,7 @@ impl Evaluate {
             println!("{report}\n\n{reliability}; scores are {kind}");
         }
         if let Some(path) = &self.reliability {
-            let names = [&self.model, Path::new(&self.corpus)];
+            let names = [&self.model, &self.corpus].map(Path::new);
             let names = names.map(|path| path.file_name().unwrap_or(path.as_os_str()).display());
             let title = format!("{} on {}", names[0], names[1]);
             write_atomic(path, reliability_diagram(&title, &reliability).as_bytes())?;
@@ -122,7 +128,7 @@ impl Evaluate {
         if found.evidence.is_empty() && found.counts.is_empty() {
             bail!(
                 "{}: this head has nothing to report beyond its mentions",
-                self.model.display()
+                self.model
             );
         }
         let scored: Vec<(&str, Counts)> = (found.evidence.iter())

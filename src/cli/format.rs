@@ -48,6 +48,10 @@ pub struct ReadArgs {
     /// default) or cjk (every character of all scripts without spaces).
     #[arg(long, value_name = "words|han|cjk")]
     segmentation: Option<Segmentation>,
+    /// Other names for entity types, such as person=PER,group=ORG; entities of a type with an empty name, such as MISC=, are
+    /// left out.
+    #[arg(long, value_name = "TYPE=NAME", value_delimiter = ',', value_parser = renaming)]
+    rename: Vec<(String, String)>,
     #[command(flatten)]
     skip_bad: SkipBadArgs,
 }
@@ -88,6 +92,13 @@ fn skip_bad(text: &str) -> Result<usize, String> {
     }
 }
 
+fn renaming(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((label, name)) if !label.is_empty() => Ok((label.into(), name.into())),
+        _ => Err("expected TYPE=NAME".into()),
+    }
+}
+
 impl ReadArgs {
     /// True when an option for column files is given.
     pub fn has_column_options(&self) -> bool {
@@ -107,6 +118,7 @@ impl ReadArgs {
             sentences: self.sentences,
             segmentation: self.segmentation,
             skip_bad: self.skip_bad.skip_bad,
+            rename: self.rename.iter().cloned().collect(),
             ..ReadOptions::default()
         }
     }

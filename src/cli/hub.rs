@@ -25,8 +25,21 @@ pub(super) struct HubArgs {
 impl HubArgs {
     /// The hub of the environment, with a progress bar. Downloads stop when the interrupter says so.
     pub(super) fn hub(&self, interrupter: Option<&Interrupter>) -> Hub {
+        self.hub_with("downloading", interrupter)
+    }
+
+    /// The same for uploads.
+    pub(super) fn uploading_hub(&self) -> Hub {
+        self.hub_with("uploading", None)
+    }
+
+    fn hub_with(&self, verb: &'static str, interrupter: Option<&Interrupter>) -> Hub {
         let interrupter = interrupter.cloned();
-        let shown = Mutex::new(Shown::default());
+        let shown = Mutex::new(Shown {
+            verb,
+            bar: None,
+            last: None,
+        });
         let hub = Hub::from_env().with_progress(OnProgress::new(move |progress| {
             if let Ok(mut shown) = shown.lock() {
                 shown.update(progress);
@@ -40,9 +53,9 @@ impl HubArgs {
     }
 }
 
-/// The progress of one download as it is shown.
-#[derive(Default)]
+/// The progress of one download or upload as it is shown.
 struct Shown {
+    verb: &'static str,
     bar: Option<ProgressBar>,
     last: Option<Instant>,
 }
@@ -64,11 +77,12 @@ impl Shown {
 
     fn print(&mut self, progress: Progress<'_>) {
         let is_due = self.last.is_none_or(|last| last.elapsed() >= EVERY);
-        if is_due || progress.file.is_empty() {
+        if (is_due || progress.file.is_empty()) && progress.total > 0 {
             self.last = Some(Instant::now());
             let megabytes = |bytes: u64| bytes as f64 / 1e6;
             eprintln!(
-                "downloading {}: {:.1} of {:.1} MB",
+                "{} {}: {:.1} of {:.1} MB",
+                self.verb,
                 progress.source,
                 megabytes(progress.done),
                 megabytes(progress.total)

@@ -14,9 +14,12 @@ mod init;
 mod predict;
 mod predict_input;
 mod predict_output;
+mod progress;
+mod serve;
 mod sweep;
 mod train;
 mod worker;
+mod zoo;
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -31,7 +34,7 @@ use crate::device;
 use crate::error::{Error, nearest};
 use crate::eval;
 use crate::recipe::set::Assignment;
-use crate::text::{Labels, Sentence};
+use crate::text::{Labels, Sentence, visible};
 
 /// A zoo of trainable named-entity-recognition models, flat and nested, on any device.
 #[derive(Debug, Parser)]
@@ -58,6 +61,10 @@ enum Command {
     Analyse(analyse::Analyse),
     /// Find the entities in texts.
     Predict(predict::Predict),
+    /// List, show, check, publish, fetch and push models.
+    Zoo(zoo::ZooArgs),
+    /// Serve models over HTTP, with a page to try them.
+    Serve(serve::Serve),
     /// List the heads, or the settings of one.
     Heads(heads::Heads),
     /// Show, check, convert, split and make corpora.
@@ -145,7 +152,7 @@ impl CorpusArgs {
             ),
         };
         let mut dataset = datasets::find(corpus, &self.roots())?;
-        dataset.info.options.skip_bad = options.skip_bad.or(dataset.info.options.skip_bad);
+        dataset.add_general_options(options);
         Ok(dataset.load(split)?)
     }
 }
@@ -193,6 +200,8 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Evaluate(verb) => verb.run(),
         Command::Analyse(verb) => verb.run(),
         Command::Predict(verb) => verb.run(),
+        Command::Zoo(verb) => verb.run(),
+        Command::Serve(verb) => verb.run(),
         Command::Heads(verb) => verb.run(),
         Command::Data(verb) => verb.run(),
         Command::Devices(verb) => verb.run(),
@@ -202,7 +211,7 @@ pub fn run(cli: Cli) -> ExitCode {
     match result {
         Ok(code) => code,
         Err(problem) => {
-            eprintln!("error: {problem:#}");
+            eprintln!("error: {}", visible(&format!("{problem:#}")));
             match problem.downcast_ref::<Error>() {
                 Some(Error::Interrupted(_)) => ExitCode::from(130),
                 _ => ExitCode::FAILURE,

@@ -10,20 +10,24 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::format::ReadArgs;
-use super::predict_input::{self, Input, Text};
+use super::hub::HubArgs;
+use super::predict_input::{self, Input};
 use super::predict_output::{Mark, OutputArgs};
 use super::{DeviceArgs, ModelArgs};
+use crate::data::input_text::InputText;
 use crate::data::{self, Format, ReadOptions, SentenceCutting};
 use crate::model::document::{DocumentSettings, TagQueue, Tagged, TextSentences};
 use crate::registry;
 use crate::text::{Mention, Sentence};
+use crate::zoo::Zoo;
 
 /// Arguments of `predict`.
 #[derive(Debug, Args)]
 pub struct Predict {
-    /// A model folder, or the folder of an unfinished run (its best checkpoint).
+    /// A model: a folder, the folder of an unfinished run (its best checkpoint), a name that `nerzoo zoo list` shows,
+    /// hf:OWNER/NAME, or an http(s) address [default: the default model of the zoo].
     #[arg(long, short)]
-    model: PathBuf,
+    model: Option<String>,
     /// Texts, one per line, of any length; `.jsonl` with `text` or `tokens`; or a corpus file in any format, compressed or not.
     /// `-` is standard input.
     #[arg(default_value = "-")]
@@ -37,7 +41,7 @@ pub struct Predict {
     output: OutputArgs,
     /// Leave out mentions below this score. The scores of a calibrated model, as `train` makes them by default, are
     /// probabilities: of the mentions with a score of about 0.9, about 90 % are correct.
-    #[arg(long, default_value_t = 0.0, value_name = "SCORE")]
+    #[arg(long, default_value_t = 0.0, value_name = "SCORE", value_parser = score)]
     threshold: f32,
     /// Take every text as one sentence, like `--sentences whole`. By default it is cut into sentences, and no mention crosses the end of one.
     #[arg(long)]
@@ -50,13 +54,28 @@ pub struct Predict {
     settings: ModelArgs,
     #[command(flatten)]
     device: DeviceArgs,
+    #[command(flatten)]
+    hub: HubArgs,
+}
+
+/// A score on the command line.
+fn score(text: &str) -> Result<f32, String> {
+    match text.parse() {
+        Ok(score) if (0.0..=1.0).contains(&score) => Ok(score),
+        _ => Err("expected a number from 0 to 1".into()),
+    }
 }
 
 impl Predict {
     /// Tags everything; fails when a line could not be read.
     pub fn run(self) -> Result<ExitCode> {
         let device = self.device.device()?;
-        let tagger = registry::load(&self.model, &device, &self.settings.overrides()?)?;
+        let zoo = Zoo::with_hub(self.hub.hub(None));
+        let model = match &self.model {
+            Some(name) => zoo.find(name)?,
+            None => zoo.default_model()?,
+        };
+        let tagger = registry::load(&model, &device, &self.settings.overrides()?)?;
         if self.threshold > 0.0 && !tagger.is_calibrated() {
             tracing::info!(
                 "--threshold {}: the scores of this model are not calibrated, or not for these settings, so they need \
@@ -69,7 +88,7 @@ impl Predict {
         settings.longest = self.longest.unwrap_or(settings.longest);
         let inputs = self.inputs(settings)?;
         let bar = self.progress_bar();
-        let mut output = self.output.open(&self.model, self.threshold)?;
+        let mut output = self.output.open(&model, self.threshold)?;
         let mut queue = TagQueue::new(|sentences: &[Sentence]| tagger.tag(sentences), settings);
         let mut done = |tagged: Tagged<Mark>| output.add(tagged);
         let mut next = inputs.recv().ok();
@@ -163,7 +182,7 @@ impl Predict {
         }
         let (sender, receiver) = sync_channel(records.len().max(1));
         for (index, record) in records.into_iter().enumerate() {
-            sender.send(Input::new(index + 1, Ok(Text::Sentences(record))))?;
+            sender.send(Input::new(index + 1, Ok(InputText::Sentences(record))))?;
         }
         Ok(receiver)
     }
@@ -194,12 +213,12 @@ where
 {
     let Input { line, text, .. } = input;
     match text {
-        Ok(Text::Plain(text)) => {
+        Ok(InputText::Plain(text)) => {
             for sentence in TextSentences::new(&text, settings) {
                 queue.push(sentence, done)?;
             }
         }
-        Ok(Text::Sentences(sentences)) => {
+        Ok(InputText::Sentences(sentences)) => {
             for sentence in sentences {
                 queue.push(sentence, done)?;
             }

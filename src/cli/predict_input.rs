@@ -4,10 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use serde_json::Value;
-
-use crate::data::words;
-use crate::text::Sentence;
+use crate::data::input_text::{InputText, parse_json};
 
 /// Length in bytes of the longest line that is read.
 const LONGEST_LINE: usize = 64 << 20;
@@ -16,29 +13,20 @@ const LONGEST_LINE: usize = 64 << 20;
 const LINES: usize = 1024;
 const BYTES: usize = 8 << 20;
 
-/// A text of the input.
-#[derive(Debug)]
-pub enum Text {
-    /// A text, to be cut into sentences and words.
-    Plain(String),
-    /// Sentences with their words.
-    Sentences(Vec<Sentence>),
-}
-
 /// A line of the input.
 #[derive(Debug)]
 pub struct Input {
     /// Its number, from 1, blank lines included.
     pub line: usize,
     /// Its text, or why it could not be read.
-    pub text: Result<Text, String>,
+    pub text: Result<InputText, String>,
     /// Its share of the memory for waiting lines.
     _share: Option<Share>,
 }
 
 impl Input {
     /// A line that does not count as waiting.
-    pub fn new(line: usize, text: Result<Text, String>) -> Self {
+    pub fn new(line: usize, text: Result<InputText, String>) -> Self {
         Self {
             line,
             text,
@@ -96,7 +84,7 @@ pub fn stream(input: impl Read + Send + 'static, is_json: bool) -> Receiver<Inpu
             let share = Budget::take(&budget, read.as_ref().map_or(0, String::len));
             let text = match read {
                 Ok(text) if is_json => parse_json(&text),
-                Ok(text) => Ok(Text::Plain(text)),
+                Ok(text) => Ok(InputText::Plain(text)),
                 Err(problem) => Err(problem),
             };
             let input = Input {
@@ -118,6 +106,8 @@ struct Lines<R> {
     longest: usize,
     line: usize,
     failed: bool,
+    /// Whether a carriage return inside a line was reported.
+    has_warned: bool,
 }
 
 impl<R: BufRead> Lines<R> {
@@ -127,6 +117,7 @@ impl<R: BufRead> Lines<R> {
             longest,
             line: 0,
             failed: false,
+            has_warned: false,
         }
     }
 
@@ -181,7 +172,7 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    fn text(&self, bytes: Vec<u8>) -> Result<String, String> {
+    fn text(&mut self, bytes: Vec<u8>) -> Result<String, String> {
         if self.line == 1 && (bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff")) {
             return Err("UTF-16; convert the file with `iconv -f utf-16 -t utf-8`".into());
         }
@@ -192,33 +183,20 @@ impl<R: BufRead> Lines<R> {
             )
         })?;
         text.truncate(text.trim_end_matches(['\n', '\r']).len());
+        if !self.has_warned && text.contains('\r') {
+            self.has_warned = true;
+            tracing::warn!(
+                "line {} contains a carriage return, which does not end a line; if it should, convert the input with `tr '\\r' \
+                 '\\n'`",
+                self.line
+            );
+        }
         // A byte-order mark is not part of the first text.
         if self.line == 1 && text.starts_with('\u{feff}') {
             text.remove(0);
         }
         Ok(text)
     }
-}
-
-/// `{"text": ...}`, or `{"tokens": [...]}`.
-fn parse_json(line: &str) -> Result<Text, String> {
-    let mut value: Value =
-        serde_json::from_str(line).map_err(|problem| format!("not JSON: {problem}"))?;
-    let Some(tokens) = value["tokens"].as_array() else {
-        return match value.get_mut("text").map(Value::take) {
-            Some(Value::String(text)) => Ok(Text::Plain(text)),
-            _ => Err("needs a `text` (a string) or `tokens` (a list of strings)".into()),
-        };
-    };
-    let tokens: Option<Vec<&str>> = tokens.iter().map(Value::as_str).collect();
-    let tokens = tokens.ok_or("`tokens` has an element that is not a string")?;
-    // Given both, the words are the tokens, and the offsets count in the text.
-    let sentence = match value["text"].as_str() {
-        Some(text) => words::align(text, &tokens)
-            .ok_or("the `tokens` do not stand in the `text` in this order")?,
-        None => Sentence::from_words(tokens),
-    };
-    Ok(Text::Sentences(vec![sentence]))
 }
 
 /// Number of lines of a file, without keeping any of them.
@@ -284,7 +262,9 @@ mod tests {
             .map(|one| (one.line, one.text.is_ok()))
             .collect();
         assert_eq!(numbers, [(1, true), (4, false), (5, true), (6, false)]);
-        assert!(matches!(&found[2].text, Ok(Text::Sentences(one)) if one[0].words[1].start == 1));
+        assert!(
+            matches!(&found[2].text, Ok(InputText::Sentences(one)) if one[0].words[1].start == 1)
+        );
         assert_eq!(count_lines(&b"a\nb\n\n"[..]), 3);
     }
 

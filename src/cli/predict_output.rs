@@ -1,14 +1,16 @@
 //! The output of `nerzoo predict`: tagged sentences in any format that can be written, record by record.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::Args;
 use tempfile::NamedTempFile;
 
-use crate::data::write::{Annotated, BratWriter, LabelStudioNames, Summary, WriteOptions, Writer};
+use crate::data::write::{
+    Annotated, BratWriter, HtmlWriter, LabelStudioNames, Summary, WriteOptions, Writer,
+};
 use crate::data::{Format, TagScheme};
 use crate::error::Error;
 use crate::model::document::Tagged;
@@ -23,10 +25,18 @@ pub struct OutputArgs {
     #[arg(long, default_value = "jsonl", value_name = "FORMAT", value_parser = output_format)]
     format: Format,
     /// Write to this file, or for brat into this folder, instead of standard output.
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", group = "destination")]
     out: Option<PathBuf>,
+    /// Write a page to this file that shows every text with its mentions underlined, instead of any other output.
+    #[arg(
+        long,
+        value_name = "FILE",
+        group = "destination",
+        conflicts_with = "format"
+    )]
+    html: Option<PathBuf>,
     /// Overwrite existing files.
-    #[arg(long, requires = "out")]
+    #[arg(long, requires = "destination")]
     force: bool,
     /// Formats with tags: the tagging scheme to write: iob1, iob2, bioes or bmes.
     #[arg(long, default_value = "iob2", value_name = "SCHEME")]
@@ -66,6 +76,7 @@ pub enum Mark {
 enum Target {
     Stream(Writer<Box<dyn Write>>),
     Folder(BratWriter),
+    Page(HtmlWriter<Box<dyn Write>>),
 }
 
 /// Collects the sentences of a record and writes it at its end.
@@ -85,18 +96,22 @@ pub struct Output {
 impl OutputArgs {
     /// Opens the output for predictions of the model in a folder. Mentions with a score below `threshold` are left out.
     pub fn open(&self, model: &Path, threshold: f32) -> Result<Output> {
+        let name = (model.file_name()).map_or_else(
+            || "nerzoo".into(),
+            |name| name.to_string_lossy().into_owned(),
+        );
         let options = WriteOptions {
             scheme: self.into_scheme,
             flat: self.flat,
+            colour: self.out.is_none() && has_colours(),
             label_studio: LabelStudioNames {
                 from_name: self.from_name.clone(),
                 to_name: self.to_name.clone(),
-                model_version: (model.file_name())
-                    .map_or_else(|| "nerzoo".into(), |name| name.to_string_lossy().into()),
+                model_version: name.clone(),
             },
             ..WriteOptions::of(self.format)
         };
-        let (target, file) = match (&self.out, self.format) {
+        let (target, file) = match (self.out.as_ref().or(self.html.as_ref()), self.format) {
             (Some(path), Format::Brat) => {
                 let writer = BratWriter::begin(path, self.force, options)?;
                 (Target::Folder(writer), None)
@@ -113,8 +128,13 @@ impl OutputArgs {
                 }
                 let (file, stream) = open_beside(path).map_err(|source| Error::io(path, source))?;
                 let stream: Box<dyn Write> = Box::new(BufWriter::new(stream));
-                let writer = Writer::begin(stream, options)?;
-                (Target::Stream(writer), Some((file, path.clone())))
+                let target = if self.html.is_some() {
+                    let title = format!("Entities found by {name}");
+                    Target::Page(HtmlWriter::begin(stream, &title)?)
+                } else {
+                    Target::Stream(Writer::begin(stream, options)?)
+                };
+                (target, Some((file, path.clone())))
             }
             (None, _) => {
                 let stream: Box<dyn Write> = Box::new(BufWriter::new(std::io::stdout()));
@@ -131,6 +151,13 @@ impl OutputArgs {
             bad: 0,
         })
     }
+}
+
+/// Whether standard output is a terminal that shows colours.
+fn has_colours() -> bool {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let is_dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
+    std::io::stdout().is_terminal() && !is_set("NO_COLOR") && !is_dumb
 }
 
 /// Removes the words that no mention begins or ends with, and the context. The words of a long document take several times the
@@ -201,6 +228,7 @@ impl Output {
                 let is_written = match &mut self.target {
                     Target::Stream(writer) => writer.unreadable(line, &problem)?,
                     Target::Folder(_) => false,
+                    Target::Page(writer) => writer.unreadable(line, &problem).map(|()| true)?,
                 };
                 if !is_written {
                     eprintln!("line {line}: {problem}");
@@ -214,7 +242,7 @@ impl Output {
     fn is_sentence_format(&self) -> bool {
         match &self.target {
             Target::Stream(writer) => !writer.joins_predictions(),
-            Target::Folder(_) => false,
+            Target::Folder(_) | Target::Page(_) => false,
         }
     }
 
@@ -225,6 +253,7 @@ impl Output {
         match &mut self.target {
             Target::Stream(writer) => writer.record(&items)?,
             Target::Folder(writer) => writer.record(&items)?,
+            Target::Page(writer) => writer.record(&items)?,
         }
         Ok(())
     }
@@ -234,6 +263,7 @@ impl Output {
         let summary = match self.target {
             Target::Stream(writer) => writer.finish()?.1,
             Target::Folder(writer) => writer.finish()?,
+            Target::Page(writer) => writer.finish()?.1,
         };
         if let Some((file, path)) = self.file {
             let persisted = file.persist(&path);
@@ -258,6 +288,40 @@ mod tests {
 
     fn arguments(parts: &[&str]) -> OutputArgs {
         Line::parse_from(["x"].iter().chain(parts)).output
+    }
+
+    #[test]
+    fn a_page_has_every_record() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.html");
+        let given = arguments(&["--html", path.to_str().unwrap()]);
+        let mut output = given.open(Path::new("runs/<m>"), 0.5).unwrap();
+        let sentence = words::sentence("in <Bern>.", Default::default());
+        let mentions = vec![Mention {
+            entity: Entity::new(1, 4, "LOC"),
+            score: 0.75,
+        }];
+        output.add(Tagged::Sentence(sentence, mentions)).unwrap();
+        output.add(Tagged::Mark(Mark::End)).unwrap();
+        output
+            .add(Tagged::Mark(Mark::Unreadable(2, "bad <line>".into())))
+            .unwrap();
+        output.add(Tagged::Mark(Mark::End)).unwrap();
+        assert_eq!((output.records, output.bad), (3, 1));
+        output.finish().unwrap();
+        let page = std::fs::read_to_string(&path).unwrap();
+        for part in [
+            "found by &lt;m&gt;",
+            "&lt;Bern&gt;",
+            "score 0.7500",
+            "bad &lt;line&gt;",
+            "No entities.",
+        ] {
+            assert!(page.contains(part), "no {part} in {page}");
+        }
+        assert!(given.open(Path::new("m"), 0.5).is_err(), "overwrote a file");
+        assert!(Line::try_parse_from(["x", "--html", "a", "--out", "b"]).is_err());
+        assert!(Line::try_parse_from(["x", "--force"]).is_err());
     }
 
     #[test]

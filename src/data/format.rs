@@ -1,5 +1,7 @@
 //! The corpus formats, and the options for reading them.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use strum::VariantNames;
 
@@ -124,6 +126,9 @@ pub struct ReadOptions {
         with = "super::skip_bad::setting"
     )]
     pub skip_bad: Option<usize>,
+    /// Other names for entity types. Entities of a type whose other name is empty are left out.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub rename: BTreeMap<String, String>,
 }
 
 /// Whether texts with character offsets are cut into sentences.
@@ -157,13 +162,22 @@ fn unknown_cutting(name: &str) -> Error {
 }
 
 impl ReadOptions {
-    /// True when no option depends on the file: bad records can be skipped in any.
+    /// True when no option depends on the file: bad records can be skipped and types renamed in any.
     pub fn are_of_any_file(&self) -> bool {
         let others = Self {
             skip_bad: None,
+            rename: BTreeMap::new(),
             ..self.clone()
         };
         others == Self::default()
+    }
+
+    /// These options, with those of `other` that are meant for any file and given there.
+    #[must_use]
+    pub fn with_general_options_of(mut self, other: &Self) -> Self {
+        self.skip_bad = other.skip_bad.or(self.skip_bad);
+        self.rename.extend(other.rename.clone());
+        self
     }
 
     /// Default options for a format.

@@ -14,6 +14,7 @@ mod detect;
 mod doc_bin;
 mod format;
 mod gliner;
+pub mod input_text;
 mod json;
 mod label_studio;
 mod leakage;
@@ -35,6 +36,7 @@ mod webanno;
 pub mod words;
 pub mod write;
 
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -51,7 +53,7 @@ pub use tags::scheme::TagScheme;
 pub use words::choice as segmentation_choice;
 
 use crate::error::{Error, Location, Result};
-use crate::text::Sentence;
+use crate::text::{Sentence, visible};
 use json::record::RecordKind;
 use source::{Collector, Source};
 
@@ -79,7 +81,8 @@ pub struct Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}: {}", self.location, self.severity, self.message)
+        let message = visible(&self.message);
+        write!(f, "{}: {}: {message}", self.location, self.severity)
     }
 }
 
@@ -175,6 +178,7 @@ fn collect(path: &Path, options: &ReadOptions, mending: bool) -> Result<(Format,
             }
         }
     }
+    rename_types(&mut corpus.sentences, &options.rename);
     corpus.report_discontinuous();
     sentences::crossing::report_crossing(&mut corpus);
     // The files of a BRAT folder are in order already.
@@ -182,6 +186,28 @@ fn collect(path: &Path, options: &ReadOptions, mending: bool) -> Result<(Format,
         corpus.problems.sort_by(|a, b| a.location.cmp(&b.location));
     }
     Ok((format, corpus))
+}
+
+/// Gives entities the other names of their types, and leaves out those whose other name is empty. Entities that become equal
+/// are kept once.
+fn rename_types(sentences: &mut [Sentence], names: &BTreeMap<String, String>) {
+    if names.is_empty() {
+        return;
+    }
+    let is_kept = |label: &mut String| match names.get(label.as_str()) {
+        Some(name) => {
+            label.clone_from(name);
+            !name.is_empty()
+        }
+        None => true,
+    };
+    for sentence in sentences {
+        let mut seen = HashSet::new();
+        (sentence.entities)
+            .retain_mut(|entity| is_kept(&mut entity.label) && seen.insert(entity.clone()));
+        (sentence.misaligned).retain_mut(|entity| is_kept(&mut entity.label));
+        (sentence.discontinuous).retain_mut(|entity| is_kept(&mut entity.label));
+    }
 }
 
 /// Reads a source in a format other than BRAT.
@@ -348,6 +374,31 @@ mod tests {
         let (sentences, problems) = scan(&path, &ReadOptions::default()).unwrap();
         assert_eq!(sentences.len(), 2);
         assert_eq!(problems.len(), 1);
+    }
+
+    #[test]
+    fn types_are_renamed_and_left_out() {
+        let (_folder, path) = write(
+            "a.jsonl",
+            br#"{"tokens":["a","b"],"entities":[{"start":0,"end":1,"type":"person"},{"start":0,"end":1,"type":"human"},{"start":1,"end":2,"type":"misc"},{"start":0,"end":2,"type":"ORG"}]}"#,
+        );
+        let names = [
+            ("person", "PER"),
+            ("human", "PER"),
+            ("misc", ""),
+            ("absent", "X"),
+        ];
+        let options = ReadOptions {
+            rename: names.map(|(from, to)| (from.into(), to.into())).into(),
+            ..ReadOptions::default()
+        };
+        let sentences = read(&path, &options).unwrap();
+        let mut entities: Vec<(usize, usize, &str)> = (sentences[0].entities.iter())
+            .map(|entity| (entity.span.start, entity.span.end, entity.label.as_str()))
+            .collect();
+        entities.sort();
+        assert_eq!(entities, [(0, 1, "PER"), (0, 2, "ORG")]);
+        assert!(options.are_of_any_file());
     }
 
     #[test]

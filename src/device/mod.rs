@@ -100,6 +100,16 @@ fn best() -> Device {
     }
 }
 
+/// The name of a device for `--device`; `remote` for one of another machine.
+pub fn name_of(device: &Device) -> String {
+    let kinds = DeviceKind::VARIANTS.iter().filter(|kind| kind.is_built());
+    let mut names = kinds.filter_map(|kind| {
+        let index = kind.devices().iter().position(|other| other == device)?;
+        Some(kind.device_name(index))
+    });
+    names.next().unwrap_or_else(|| "remote".into())
+}
+
 /// Names of all devices that this build and machine have.
 fn available() -> String {
     let mut names = Vec::new();

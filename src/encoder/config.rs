@@ -93,7 +93,27 @@ pub struct EncoderConfig {
     pub features: Option<FeatureConfig>,
 }
 
+/// Largest number of neighbouring sentences that can be read with each one, on each side.
+pub const MOST_CONTEXT: usize = 1_000;
+
 impl EncoderConfig {
+    /// Fails, with the reason, if a setting is out of range.
+    pub fn check(&self) -> Result<(), String> {
+        self.transformer
+            .check()
+            .map_err(|problem| problem.to_string())?;
+        if self.context > MOST_CONTEXT {
+            return Err(format!(
+                "context = {} must be at most {MOST_CONTEXT}",
+                self.context
+            ));
+        }
+        match &self.features {
+            Some(features) => (features.check(self.width())).map_err(|problem| problem.to_string()),
+            None => Ok(()),
+        }
+    }
+
     /// Creates an encoder with random weights.
     pub fn init(&self, device: &Device) -> Encoder {
         let width = self.transformer.width;

@@ -13,12 +13,14 @@ use burn::tensor::{Bytes, DType, Shape};
 use regex::Regex;
 use serde_json::Value;
 
-use super::family::parse_config;
-use super::transformer::{Transformer, TransformerConfig};
+use super::family::{self, parse_config};
+use super::tokenizer::OTHER_VOCABULARIES;
+use super::transformer::{Layout, Transformer, TransformerConfig};
 use crate::error::{Error, Result};
+use crate::files::read_text;
 use crate::hub::{Found, Hub, Wanted};
 
-/// Replacements, in order, that turn the parameter names of all families into ours.
+/// Replacements, in order, that turn parameter names into ours, after a family's own replacements.
 const NAMES: &[(&str, &str)] = &[
     (r"LayerNorm\.gamma$", "LayerNorm.weight"),
     (r"LayerNorm\.beta$", "LayerNorm.bias"),
@@ -60,8 +62,12 @@ const JOINED: &[(&str, &[&str])] = &[
     ("mlp.Wi", &["feed_forward_inner", "feed_forward_gate"]),
 ];
 
-/// Parameters of published checkpoints that belong to a task's head, or are no weights; they are ignored.
-const NOT_ENCODER: &str = r"^(pooler|cls|lm_head|(?:pre_)?classifier|discriminator_predictions|generator_predictions|generator_lm_head|vocab_transform|vocab_layer_norm|vocab_projector|qa_outputs|head\.(?:dense|norm)|decoder|rotary_emb|layers\.\d+\.attn\.rotary_emb|embeddings\.(?:position|token_type)_ids)(\.|$)";
+/// Parameters of published checkpoints that belong to a task's head, are not used, or are no weights; they are ignored.
+/// Position embeddings are not used by some checkpoints of DeBERTa that have them.
+const NOT_ENCODER: &str = r"^(pooler|cls|lm_head|(?:pre_)?classifier|discriminator_predictions|generator_predictions|generator_lm_head|predictions|sop_classifier|vocab_transform|vocab_layer_norm|vocab_projector|qa_outputs|head\.(?:dense|norm)|decoder|rotary_emb|layers\.\d+\.attn\.rotary_emb|lm_predictions|mask_predictions|position_embeddings|embeddings\.(?:position|token_type)_ids)(\.|$)";
+
+/// Largest `config.json` or list of files in bytes.
+const LARGEST_CONFIG: u64 = 64 << 20;
 
 /// Name of the list of files over which weights are distributed.
 const INDEX: &str = "model.safetensors.index.json";
@@ -77,13 +83,7 @@ const FILES: &[Wanted<'static>] = &[
         "in Python, transformers.AutoTokenizer.from_pretrained(NAME).save_pretrained(FOLDER) makes a tokenizer.json; put \
          config.json and the weights beside it and set encoder.pretrained to the folder",
     )
-    .but_not(&[
-        "spm.model",
-        "spiece.model",
-        "sentencepiece.bpe.model",
-        "tokenizer.model",
-        "vocab.json",
-    ]),
+    .but_not(OTHER_VOCABULARIES),
     Wanted::optional(&[&["tokenizer_config.json"]]),
     Wanted::optional(&[&["special_tokens_map.json"]]),
     Wanted::required(
@@ -107,7 +107,7 @@ pub fn find(name: &str, hub: &Hub) -> Result<Found> {
 /// Reads the sizes of a transformer from a folder's `config.json`.
 pub fn config(folder: &Path) -> Result<TransformerConfig> {
     let path = folder.join("config.json");
-    let text = std::fs::read_to_string(&path).map_err(|source| Error::io(&path, source))?;
+    let text = read_text(&path, LARGEST_CONFIG)?;
     let json: Value = serde_json::from_str(&text)
         .map_err(|problem| Error::encoder(&path, format!("not JSON: {problem}")))?;
     parse_config(&json).map_err(|problem| Error::encoder(&path, problem.to_string()))
@@ -143,7 +143,7 @@ pub fn weights(transformer: &mut Transformer, folder: &Path) -> Result<()> {
 
 /// The files that an index lists, which are beside it.
 fn distributed(index: &Path) -> Result<BTreeSet<String>> {
-    let text = std::fs::read_to_string(index).map_err(|source| Error::io(index, source))?;
+    let text = read_text(index, LARGEST_CONFIG)?;
     let json: Value = serde_json::from_str(&text)
         .map_err(|problem| Error::encoder(index, format!("not JSON: {problem}")))?;
     let files: Option<BTreeSet<String>> = json["weight_map"].as_object().and_then(|map| {
@@ -200,7 +200,32 @@ where
 {
     let tensors = store.get_all_tensors();
     let tensors = tensors.map_err(|problem| Error::encoder(path, problem.to_string()))?;
-    Ok(tensors.values().cloned().collect())
+    let tensors: Vec<PackTensor> = tensors.values().cloned().collect();
+    check_sizes(&tensors, path)?;
+    Ok(tensors)
+}
+
+/// Fails if a tensor claims more bytes than its file has. A file of PyTorch can say of a few bytes that they are a tensor of any
+/// size. Values are read later.
+fn check_sizes(tensors: &[PackTensor], path: &Path) -> Result<()> {
+    let Ok(file) = path.metadata() else {
+        return Ok(()); // weights in memory
+    };
+    for tensor in tensors {
+        let sizes = tensor.shape.iter().map(|size| *size as u128);
+        let bytes = sizes.fold(tensor.dtype.size() as u128, u128::saturating_mul);
+        if bytes > u128::from(file.len()) {
+            return Err(Error::encoder(
+                path,
+                format!(
+                    "{} claims {bytes} bytes, but the file has {}; do not use it",
+                    tensor.name,
+                    file.len()
+                ),
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn apply_tensors(
@@ -209,7 +234,7 @@ fn apply_tensors(
     path: &Path,
 ) -> Result<()> {
     let (tensors, joined) = split_joined(tensors);
-    let (tensors, names) = remapper().remap(tensors);
+    let (tensors, names) = remapper(transformer.layout()).remap(tensors);
     let in_file = |name: String| joined.get(&name).cloned().unwrap_or(name);
     let names = names.into_iter().map(|(ours, name)| (ours, in_file(name)));
     // Burn keeps a file's precision; the transformer computes in single precision.
@@ -254,14 +279,18 @@ fn split_joined(tensors: Vec<PackTensor>) -> (Vec<PackTensor>, HashMap<String, S
     (all, origins)
 }
 
-fn remapper() -> KeyRemapper {
-    NAMES
+fn remapper(layout: &Layout) -> KeyRemapper {
+    let shared = NAMES
         .iter()
-        .fold(KeyRemapper::new(), |remapper, (from, to)| {
+        .map(|(from, to)| (from.to_string(), to.to_string()));
+    (family::names(layout).into_iter().chain(shared)).fold(
+        KeyRemapper::new(),
+        |remapper, (from, to)| {
             remapper
-                .add_pattern(from, *to)
-                .expect("the patterns above are valid")
-        })
+                .add_pattern(from, to)
+                .expect("the patterns of all families are valid")
+        },
+    )
 }
 
 /// Returns an error that lists parameters that are missing, not expected or of a wrong shape. `names` maps our names to

@@ -98,9 +98,33 @@ pub enum Renamed {
 /// Reads the settings of a head: completes them from the preset, deserializes and checks them. Errors name the setting
 /// and, for a misspelt one, the nearest known name.
 pub fn read<C: Settings>(given: Map<String, Value>) -> Result<C> {
-    let settings: C = deserialize_at("", Value::Object(C::fill(given)?))?;
+    let filled = Value::Object(C::fill(given)?);
+    check_counts("", &filled)?;
+    let settings: C = deserialize_at("", filled)?;
     settings.check()?;
     Ok(settings)
+}
+
+/// Largest count or size of any head. Memory for a model's parameters is checked before they are allocated; this bounds all
+/// other lists that are as long as a setting says.
+pub const LARGEST_COUNT: u64 = 1_000_000;
+
+/// Fails if a whole number anywhere in the settings is larger than [`LARGEST_COUNT`].
+fn check_counts(name: &str, value: &Value) -> Result<()> {
+    let inner = |key: &str| match name {
+        "" => key.to_string(),
+        name => format!("{name}.{key}"),
+    };
+    match value {
+        Value::Object(table) => {
+            (table.iter()).try_for_each(|(key, value)| check_counts(&inner(key), value))
+        }
+        Value::Array(list) => list.iter().try_for_each(|value| check_counts(name, value)),
+        Value::Number(number) if number.as_u64().is_some_and(|count| count > LARGEST_COUNT) => Err(
+            Error::Config(format!("{name} = {number} must be at most {LARGEST_COUNT}")),
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// One setting of a head, as listed by `nerzoo heads NAME`.

@@ -151,10 +151,6 @@ impl Download<'_> {
     /// The hash of a file if it is not the expected one.
     fn wrong_hash(&self, path: &Path) -> Result<Option<String>> {
         let Some(hash) = &self.hash else {
-            tracing::warn!(
-                "{}: the server gives no hash; only the size was checked",
-                self.file
-            );
             return Ok(None);
         };
         let found = hash.compute(path)?;
@@ -299,7 +295,7 @@ fn remove(path: &Path) -> Result<(), Fault> {
 }
 
 /// Locks a file, waiting for other processes. On file systems without locks nothing is locked.
-fn take_lock(
+pub(super) fn take_lock(
     path: &Path,
     report: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<Option<File>, Fault> {

@@ -16,6 +16,12 @@ pub enum Fault {
         /// Seconds to wait, from the header `Retry-After`.
         wait: Option<u64>,
     },
+    /// The server refused an upload, for the reason it gives.
+    Refused {
+        host: String,
+        status: u16,
+        reason: String,
+    },
     /// There is no connection to the server.
     Connect { host: String, reason: String },
     /// The connection ended early.
@@ -79,6 +85,45 @@ impl Fault {
         }
     }
 
+    /// The error of an upload for the user, with what to do about it.
+    pub fn explain_upload(self, name: &str, page: &str) -> Error {
+        let Self::Refused {
+            host,
+            status,
+            reason,
+        } = self
+        else {
+            return match self {
+                Self::Interrupted => Error::Interrupted(format!(
+                    "{name}: the upload was stopped; nothing was committed"
+                )),
+                other => other.explain(name, page, true),
+            };
+        };
+        let remedy = match status {
+            401 => {
+                "the access token (HF_TOKEN, HF_TOKEN_PATH) is not valid; make one with the permission to write"
+            }
+            403 => {
+                "the access token may not write there; check the owner's name and the permissions of the token"
+            }
+            404 => {
+                "there is no such repository or branch, or the token may not see it; check the name"
+            }
+            413 => "a file is too large for the server",
+            _ => "correct what it says and try again",
+        };
+        let reason = if reason.is_empty() {
+            String::new()
+        } else {
+            format!(" ({reason})")
+        };
+        Error::Hub {
+            name: name.into(),
+            problem: format!("{host} answered {status}{reason}: {remedy}; nothing was committed"),
+        }
+    }
+
     /// The error for the user. `name` is what was asked for, `page` the address of its page for people.
     pub fn explain(self, name: &str, page: &str, has_token: bool) -> Error {
         let problem = match self {
@@ -94,6 +139,11 @@ impl Fault {
                 "{host} answered {status}: {}",
                 status_problem(status, code.as_deref(), page, has_token)
             ),
+            Self::Refused {
+                host,
+                status,
+                reason,
+            } => format!("{host} answered {status} ({reason}); check the name and HF_ENDPOINT"),
             Self::Connect { host, reason } => format!(
                 "cannot connect to {host} ({reason}); check the network, HTTPS_PROXY and HF_ENDPOINT. Without a network, \
                  download the model elsewhere and set NERZOO_ENCODERS to the folder that contains its folder"

@@ -26,9 +26,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// A client of one hub.
 pub struct Client {
-    agent: Agent,
-    endpoint: Uri,
-    authorization: Option<HeaderValue>,
+    pub(super) agent: Agent,
+    pub(super) endpoint: Uri,
+    pub(super) authorization: Option<HeaderValue>,
     timeout: Duration,
     attempts: usize,
     pause: Duration,
@@ -146,7 +146,7 @@ impl Client {
     }
 
     /// Calls `work` until it succeeds, fails for good, or fails too often.
-    fn retry<T>(&self, mut work: impl FnMut() -> Result<T, Fault>) -> Result<T, Fault> {
+    pub(super) fn retry<T>(&self, mut work: impl FnMut() -> Result<T, Fault>) -> Result<T, Fault> {
         let mut failures = 0;
         loop {
             match work() {
@@ -381,7 +381,7 @@ fn tls() -> Result<TlsConfig> {
 }
 
 /// `http` or `https`; `None` for others.
-fn scheme(uri: &Uri) -> Option<&'static str> {
+pub(super) fn scheme(uri: &Uri) -> Option<&'static str> {
     match uri.scheme_str() {
         Some("https") => Some("https"),
         Some("http") => Some("http"),
@@ -390,7 +390,7 @@ fn scheme(uri: &Uri) -> Option<&'static str> {
 }
 
 /// The host with its port if it is not the usual one; never a user name or password.
-fn host(uri: &Uri) -> String {
+pub(super) fn host(uri: &Uri) -> String {
     match (uri.host(), uri.port_u16()) {
         (Some(host), Some(port)) => format!("{host}:{port}"),
         (host, _) => host.unwrap_or("?").to_string(),
@@ -402,7 +402,7 @@ fn is_loopback(uri: &Uri) -> bool {
 }
 
 /// True if two addresses have the same scheme, host and port.
-fn is_same_server(one: &Uri, other: &Uri) -> bool {
+pub(super) fn is_same_server(one: &Uri, other: &Uri) -> bool {
     let parts = |uri: &Uri| {
         let usual = if scheme(uri) == Some("https") {
             443

@@ -100,6 +100,12 @@ impl Listing {
         })
     }
 
+    /// The size of a file in bytes, if the listing gives it.
+    pub fn size(&self, file: &str) -> Option<u64> {
+        let listed = self.details.iter().find(|one| one.rfilename == file);
+        listed.and_then(Sibling::size)
+    }
+
     /// Asks a hub about a file. The answer may redirect to a storage server, but says what is there; what it does not say is
     /// taken from the listing.
     pub fn about(&self, client: &Client, address: &str, file: &str) -> Result<FileInfo, Fault> {

@@ -21,16 +21,25 @@ mod progress;
 #[cfg(feature = "hub")]
 mod remote;
 mod repo_id;
+#[cfg(feature = "hub")]
+mod send;
 mod settings;
+#[cfg(feature = "hub")]
+mod upload;
 mod wanted;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+#[cfg(feature = "hub")]
+pub(crate) use http::escaped;
 pub use progress::{OnProgress, Progress};
 pub use repo_id::RepoId;
+pub(crate) use repo_id::is_safe_path;
 use serde::{Deserialize, Serialize};
 pub use settings::Token;
+#[cfg(feature = "hub")]
+pub use upload::{UploadFile, Uploaded};
 pub use wanted::Wanted;
 
 use crate::error::{Error, Result};
@@ -220,6 +229,23 @@ impl Hub {
             ),
         ))
     }
+}
+
+/// Locks a file, waiting for other processes; `None` on file systems without locks.
+#[cfg(feature = "hub")]
+pub(crate) fn lock(path: &Path) -> Result<Option<std::fs::File>> {
+    let mut report = |_| std::ops::ControlFlow::Continue(());
+    download::take_lock(path, &mut report)
+        .map_err(|fault| fault.explain(&path.display().to_string(), "", false))
+}
+
+/// The folder of all contents of a repository in a Hugging Face cache, given the folder of one of its commits.
+pub(crate) fn repository_folder(folder: &Path) -> Option<PathBuf> {
+    cache::origin(folder)?;
+    folder
+        .parent()?
+        .parent()
+        .map(|repository| repository.join("blobs"))
 }
 
 /// The error of a name that no folder has and that is no name on the hub.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::cache::RepoCache;
 use super::download::{Download, Hash};
 use super::fault::Fault;
-use super::http::{Client, escaped};
+use super::http::{Client, LINKED_SIZE, escaped};
 use super::listing::{FileInfo, Listing};
 use super::{Hub, Origin, Progress, RepoId, Snapshot, Wanted, failed, wanted};
 use crate::error::Result;
@@ -85,7 +85,24 @@ impl Hub {
         size: u64,
         sha256: &str,
     ) -> Result<()> {
-        let page = address.split('?').next().unwrap_or_default();
+        let hash = Hash::Sha256(sha256.to_ascii_lowercase());
+        self.download_one(address, target, size, Some(hash))
+    }
+
+    /// Like [`download_file`](Self::download_file) for a file whose hash is not known. Its content has to be checked
+    /// afterwards.
+    pub fn download_unchecked(&self, address: &str, target: &Path, size: u64) -> Result<()> {
+        self.download_one(address, target, size, None)
+    }
+
+    fn download_one(
+        &self,
+        address: &str,
+        target: &Path,
+        size: u64,
+        hash: Option<Hash>,
+    ) -> Result<()> {
+        let page = &shown(address);
         if self.offline {
             return Err(failed(page, OFF.into()));
         }
@@ -95,7 +112,7 @@ impl Hub {
             file: page.rsplit('/').next().unwrap_or(page),
             target,
             size,
-            hash: Some(Hash::Sha256(sha256.to_ascii_lowercase())),
+            hash,
         };
         let mut lock = target.as_os_str().to_owned();
         lock.push(".lock");
@@ -113,7 +130,7 @@ impl Hub {
 
     /// Reads a text of at most 32 MiB from an http(s) address, which need not be a hub's.
     pub fn read_text(&self, address: &str) -> Result<String> {
-        let page = address.split('?').next().unwrap_or_default();
+        let page = &shown(address);
         if self.offline {
             return Err(failed(page, OFF.into()));
         }
@@ -122,7 +139,70 @@ impl Hub {
         text.map_err(|fault| fault.explain(page, page, client.has_token()))
     }
 
-    fn client(&self) -> Result<Client> {
+    /// The length of the file at an http(s) address in bytes, as the server gives it.
+    pub fn size_of(&self, address: &str) -> Result<u64> {
+        let page = &shown(address);
+        if self.offline {
+            return Err(failed(page, OFF.into()));
+        }
+        let client = self.client()?;
+        let answer = (client.head(address))
+            .map_err(|fault| fault.explain(page, page, client.has_token()))?;
+        let length = answer
+            .header(LINKED_SIZE)
+            .or_else(|| answer.own_header("content-length"));
+        let length = length.and_then(|length| length.trim().parse().ok());
+        length.ok_or_else(|| {
+            let problem =
+                "the server does not give the size of this file; download it with another program";
+            failed(page, problem.into())
+        })
+    }
+
+    /// The files of a repository as they are on the hub now; those in the cache are not downloaded again. Without downloads,
+    /// those in the cache.
+    pub fn update(&self, id: &RepoId, wanted: &[Wanted<'_>]) -> Result<Snapshot> {
+        if self.offline {
+            return self.snapshot(id, wanted);
+        }
+        self.download(id, wanted, "looking for its newest files")
+    }
+
+    /// Reports that all files of a source are there.
+    pub(crate) fn report_end(&self, source: &str) {
+        let _ = self.report(source, "", 0, 0);
+    }
+
+    /// The files of a repository with their sizes in bytes, as far as the hub gives them.
+    pub fn files(&self, id: &RepoId) -> Result<Vec<(String, Option<u64>)>> {
+        let name = id.to_string();
+        if self.offline {
+            return Err(failed(&name, OFF.into()));
+        }
+        let client = self.client()?;
+        let page = format!("{}/{}", self.endpoint, id.name());
+        let listing = Listing::fetch(&client, &self.endpoint, id)
+            .map_err(|fault| fault.explain(&name, &page, client.has_token()))?;
+        let size = |file: &String| listing.size(file);
+        Ok(listing
+            .files
+            .iter()
+            .map(|file| (file.clone(), size(file)))
+            .collect())
+    }
+
+    /// Reads a text file of at most 32 MiB of a repository, without keeping it.
+    pub fn read_file(&self, id: &RepoId, file: &str) -> Result<String> {
+        let revision = escaped(id.revision(), false);
+        let file = escaped(file, true);
+        self.read_text(&format!(
+            "{}/{}/resolve/{revision}/{file}",
+            self.endpoint,
+            id.name()
+        ))
+    }
+
+    pub(super) fn client(&self) -> Result<Client> {
         Client::new(
             &self.endpoint,
             self.token.as_ref(),
@@ -148,6 +228,9 @@ impl Hub {
             let address = format!("{}/{}/resolve/{commit}/{name}", self.endpoint, id.name());
             let info = listing.about(client, &address, &file)?;
             self.check_size(client, &file, info.size)?;
+            if info.hash.is_none() {
+                tracing::warn!("{file}: the server gives no hash; only its size is checked");
+            }
             plan.push(Planned {
                 blob: repo.blob(&info.etag),
                 file,
@@ -213,6 +296,18 @@ impl Hub {
     }
 }
 
+/// An address for messages: without user name, password, query and fragment.
+fn shown(address: &str) -> String {
+    let address = address.split(['?', '#']).next().unwrap_or_default();
+    let (scheme, rest) = address.split_once("://").unwrap_or(("https", address));
+    let (server, path) = match rest.find('/') {
+        Some(start) => rest.split_at(start),
+        None => (rest, ""),
+    };
+    let server = server.rsplit('@').next().unwrap_or_default();
+    format!("{scheme}://{server}{path}")
+}
+
 /// A fault if the disk has not so many bytes left for a file or folder, where the system tells.
 fn check_space(path: &Path, needed: u64) -> Result<(), Fault> {
     let existing = path.ancestors().find(|path| path.exists());
@@ -223,5 +318,21 @@ fn check_space(path: &Path, needed: u64) -> Result<(), Fault> {
             available: Some(available),
         }),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_in_messages_have_no_secrets() {
+        for (address, expected) in [
+            ("https://u:secret@h:8/a/b?sig=secret#x", "https://h:8/a/b"),
+            ("http://h", "http://h"),
+            ("https://h/a@b/c", "https://h/a@b/c"),
+        ] {
+            assert_eq!(shown(address), expected);
+        }
     }
 }

@@ -92,7 +92,7 @@ fn is_revision(text: &str) -> bool {
 }
 
 /// True for the path of a file that stays in its folder on every system.
-pub(super) fn is_safe_path(path: &str) -> bool {
+pub(crate) fn is_safe_path(path: &str) -> bool {
     // Windows ignores spaces and dots at the end of a name.
     let is_safe = |part: &str| !part.is_empty() && !part.ends_with([' ', '.']);
     path.len() <= 2 * LONGEST

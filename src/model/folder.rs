@@ -14,13 +14,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::calibration::Calibration;
-use super::manifest;
+use super::manifest::{self, Manifest};
+use super::parameters::Shapes;
 use super::recognizer::Recognizer;
 use super::tagger::ModelTagger;
 use crate::data::words::Segmentation;
 use crate::encoder::EncoderConfig;
 use crate::encoder::tokenizer::WordTokenizer;
 use crate::error::{Error, Result, nearest};
+use crate::files::read_text;
 use crate::heads::Head;
 use crate::heads::settings::{self, Setting};
 use crate::hub::Origin;
@@ -28,7 +30,7 @@ use crate::recipe::set::Assignment;
 use crate::text::Labels;
 
 /// The version of the folder format this program writes.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Prefix of the temporary folder a model is written to first.
 pub const TEMPORARY: &str = ".model-";
 /// The files of a model folder except the manifest.
@@ -40,6 +42,11 @@ pub const FILES: [&str; 6] = [
     "metrics.json",
     "README.md",
 ];
+
+/// Longest `config.json` that is read, in bytes.
+const LONGEST_CONFIG: u64 = 64 << 20;
+/// The files without which a model cannot be used; its manifest has to list them.
+pub const REQUIRED: [&str; 3] = ["config.json", "model.safetensors", "tokenizer.json"];
 
 /// `config.json`: everything needed to build the model before its weights are loaded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -92,30 +99,45 @@ impl ModelConfig {
     /// Reads a folder's `config.json`.
     pub fn read(folder: &Path) -> Result<Self> {
         let path = folder.join("config.json");
-        let text = fs::read_to_string(&path).map_err(|source| match source.kind() {
-            std::io::ErrorKind::NotFound => Error::model_folder(
+        if !path.exists() {
+            return Err(Error::model_folder(
                 folder,
                 "no config.json here: this is neither a model folder nor a run folder",
-            ),
-            _ => Error::io(&path, source),
-        })?;
-        let config: Self = serde_json::from_str(&text).map_err(|problem| {
-            Error::model_folder(&path, format!("not a nerzoo model's config: {problem}"))
+            ));
+        }
+        Self::parse(&read_text(&path, LONGEST_CONFIG)?, &path)
+    }
+
+    /// Parses a `config.json`; `path` is named in errors.
+    pub fn parse(text: &str, path: &Path) -> Result<Self> {
+        let config: Self = serde_json::from_str(text).map_err(|problem| {
+            Error::model_folder(path, format!("not a nerzoo model's config: {problem}"))
         })?;
         if config.format_version > VERSION {
             return Err(Error::model_folder(
-                &path,
+                path,
                 format!(
                     "written in format {} by nerzoo {}; this program reads up to {VERSION}, update it",
                     config.format_version, config.nerzoo
                 ),
             ));
         }
-        if let Some(calibration) = &config.calibration {
-            (calibration.check())
-                .map_err(|problem| Error::model_folder(&path, format!("calibration: {problem}")))?;
-        }
+        (config.check()).map_err(|problem| Error::model_folder(path, problem))?;
         Ok(config)
+    }
+
+    /// Fails, with the reason, unless a model can have these sizes and labels.
+    fn check(&self) -> Result<(), String> {
+        if let Some(calibration) = &self.calibration {
+            (calibration.check()).map_err(|problem| format!("calibration: {problem}"))?;
+        }
+        self.labels.check()?;
+        let encoder = &self.encoder;
+        (encoder.check()).map_err(|problem| format!("encoder: {problem}"))?;
+        if self.longest == Some(0) {
+            return Err("longest must be at least 1".into());
+        }
+        Ok(())
     }
 
     /// The head's settings.
@@ -131,30 +153,42 @@ impl ModelConfig {
             .map_err(|problem| Error::model_folder(path, format!("head_config: {problem}")))
     }
 
-    /// Replaces settings that may change after training; `known` are all settings of the head. The calibration belongs to
-    /// the scores of the model's own settings: only a threshold, which does not change scores, can be replaced with it.
+    /// Replaces settings that may change after training; `known` are all settings of the head.
     fn apply(&mut self, overrides: &[Assignment], known: &[Setting]) -> Result<()> {
-        for Assignment { key, value } in overrides {
-            let name = changeable(key, known, &self.head)?;
-            let value = serde_json::to_value(value)
-                .map_err(|problem| Error::Config(format!("{key}: {problem}")))?;
-            let pointer = format!("/{}", name.replace('.', "/"));
-            let is_threshold =
-                |setting: &Setting| setting.name == name && setting.score_scale.is_some();
-            if self.head_config.pointer(&pointer) != Some(&value) && !known.iter().any(is_threshold)
-            {
-                self.calibration = None;
-            }
-            match self.head_config.pointer_mut(&pointer) {
-                Some(setting) => *setting = value,
-                // Written by an older program, which did not know the setting.
-                None => insert(&mut self.head_config, name, value).ok_or_else(|| {
-                    Error::Config(format!("{key}: the model has no such table of settings"))
-                })?,
-            }
+        if replace_settings(&self.head, &mut self.head_config, overrides, known)? {
+            self.calibration = None;
         }
         Ok(())
     }
+}
+
+/// Replaces settings of a trained head that may change after training; `known` are all its settings. Returns true if scores
+/// change, so that a calibration no longer belongs to them: only a threshold leaves scores as they are.
+pub(super) fn replace_settings(
+    head: &str,
+    config: &mut Value,
+    overrides: &[Assignment],
+    known: &[Setting],
+) -> Result<bool> {
+    let mut changes_scores = false;
+    for Assignment { key, value } in overrides {
+        let name = changeable(key, known, head)?;
+        let value = serde_json::to_value(value)
+            .map_err(|problem| Error::Config(format!("{key}: {problem}")))?;
+        let pointer = format!("/{}", name.replace('.', "/"));
+        let is_threshold =
+            |setting: &Setting| setting.name == name && setting.score_scale.is_some();
+        changes_scores |=
+            config.pointer(&pointer) != Some(&value) && !known.iter().any(is_threshold);
+        match config.pointer_mut(&pointer) {
+            Some(setting) => *setting = value,
+            // Written by an older program, which did not know the setting.
+            None => insert(config, name, value).ok_or_else(|| {
+                Error::Config(format!("{key}: the model has no such table of settings"))
+            })?,
+        }
+    }
+    Ok(changes_scores)
 }
 
 /// The name under `[head]` of a setting that may change after training.
@@ -304,9 +338,13 @@ pub fn load<H: Head>(
     device: &Device,
     overrides: &[Assignment],
 ) -> Result<ModelTagger<H>> {
-    manifest::verify(folder)?;
+    let manifest = Manifest::read(folder)?;
+    manifest.require(&REQUIRED, folder)?;
+    manifest::verify_files(folder, &manifest)?;
     let (config, mut model) = build::<H>(folder, device, overrides)?;
-    load_weights(&mut model, &folder.join("model.safetensors"))?;
+    let weights = folder.join("model.safetensors");
+    Shapes::of(&model).check_file(&weights)?;
+    load_weights(&mut model, &weights)?;
     tagger(folder, config, model)
 }
 
@@ -328,7 +366,14 @@ pub fn restore<H: Head>(model: Recognizer<H>, checkpoint: &Path) -> Result<Recog
     let path = checkpoint.join("model.bpk");
     let record = ModuleRecord::load(&path)
         .map_err(|problem| Error::model_folder(&path, problem.to_string()))?;
-    Ok(model.load_record(record))
+    (model.try_load_record(record))
+        .map_err(|problem| Error::model_folder(&path, format!("does not fit the run: {problem}")))
+}
+
+/// Fails unless the weights of a model folder fit its `config.json`, without loading them.
+pub fn check_weights<H: Head>(folder: &Path) -> Result<()> {
+    let (_, model) = build::<H>(folder, &crate::device::cpu(), &[])?;
+    Shapes::of(&model).check_file(&folder.join("model.safetensors"))
 }
 
 /// Fails when settings cannot replace those of the model in this folder.
@@ -352,6 +397,7 @@ fn build<H: Head>(
     overrides: &[Assignment],
 ) -> Result<(ModelConfig, Recognizer<H>)> {
     let (config, head) = configure::<H>(folder, overrides)?;
+    H::fits(&head, config.encoder.width())?;
     let model = Recognizer::<H>::new(&config.encoder, &head, &config.labels, device);
     Ok((config, model))
 }
@@ -361,7 +407,10 @@ fn tagger<H: Head>(
     config: ModelConfig,
     model: Recognizer<H>,
 ) -> Result<ModelTagger<H>> {
-    let tokenizer = WordTokenizer::from_file(&folder.join("tokenizer.json"))?;
+    let path = folder.join("tokenizer.json");
+    let tokenizer = WordTokenizer::from_file(&path)?;
+    (tokenizer.check_fits(&config.encoder.transformer))
+        .map_err(|problem| Error::model_folder(&path, problem))?;
     Ok(
         ModelTagger::new(model, Arc::new(tokenizer), config.encoder, config.labels)
             .with_calibration(config.calibration)

@@ -2,9 +2,12 @@
 
 pub mod calibration;
 pub mod card;
+pub mod cut;
 pub mod document;
 pub mod folder;
 pub mod long_sentence;
 pub mod manifest;
+pub mod parameters;
 pub mod recognizer;
 pub mod tagger;
+pub mod weights_file;

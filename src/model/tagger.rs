@@ -1,20 +1,24 @@
 //! Using a model: sentences in, mentions out, computed in batches of sentences of similar length.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::data::words::Segmentation;
-use crate::encoder::EncoderConfig;
 use crate::encoder::batching::{BatchLimits, PieceBatch, PieceBatcher, plan};
 use crate::encoder::tokenizer::WordTokenizer;
+use crate::encoder::{EncodedSentence, EncoderConfig};
 use crate::error::{Error, Result};
-use crate::heads::{Detail, Diagnosis, Head};
+use crate::heads::{Detail, Diagnosis, Head, settings};
 use crate::model::calibration::Calibration;
 use crate::model::document::{DocumentSettings, TagQueue, Tagged, TextSentences, word_bytes};
+use crate::model::folder::replace_settings;
 use crate::model::recognizer::Recognizer;
 use crate::process;
+use crate::recipe::set::Assignment;
 use crate::text::{Labels, Mention, Sentence};
 
 /// Largest size of a prediction batch: few long sentences, or up to 64 short ones.
@@ -37,6 +41,33 @@ const AHEAD: usize = 2;
 pub trait Tagger: Send + Sync {
     /// The mentions of each sentence. A failure of the device is an error.
     fn tag(&self, sentences: &[Sentence]) -> Result<Vec<Vec<Mention>>>;
+
+    /// Splits the words of sentences into pieces, ahead of [`tag_encoded`](Self::tag_encoded). A tagger without pieces counts
+    /// one for each word.
+    fn encode(&self, sentences: &[Sentence]) -> Vec<EncodedSentence> {
+        let of = |sentence: &Sentence| EncodedSentence {
+            ids: vec![0; sentence.len()],
+            starts: (0..=sentence.len()).collect(),
+            left: Vec::new(),
+            right: Vec::new(),
+        };
+        sentences.iter().map(of).collect()
+    }
+
+    /// The mentions of each sentence, which [`encode`](Self::encode) has split into pieces: the same as those of
+    /// [`tag`](Self::tag).
+    fn tag_encoded(
+        &self,
+        sentences: &[Sentence],
+        _encoded: &[EncodedSentence],
+    ) -> Result<Vec<Vec<Mention>>> {
+        self.tag(sentences)
+    }
+
+    /// The same model with other values for settings of its head that may change after training. It shares the weights.
+    fn with_settings(&self, _overrides: &[Assignment]) -> Result<Box<dyn Tagger>> {
+        Err(Error::Config("this model has no settings".into()))
+    }
 
     /// The mentions of each sentence together with everything else the head can report about them.
     fn diagnose(&self, sentences: &[Sentence]) -> Result<Diagnosis>;
@@ -166,7 +197,8 @@ pub struct ModelTagger<H: Head> {
     labels: Labels,
     calibration: Option<Calibration>,
     segmentation: Segmentation,
-    longest: usize,
+    /// Number of words of the longest sentence that is tagged as a whole; `None` for the head's own limit.
+    longest: Option<usize>,
 }
 
 impl<H: Head> ModelTagger<H> {
@@ -180,7 +212,7 @@ impl<H: Head> ModelTagger<H> {
         let prompts = (model.head.prompt()).map_or(0, |prompt| prompt.dims()[0]);
         Self {
             segmentation: Segmentation::default(),
-            longest: H::longest_sentence(model.head.config()),
+            longest: None,
             model,
             batcher: encoder.batcher(tokenizer, prompts),
             context: encoder.context,
@@ -199,7 +231,7 @@ impl<H: Head> ModelTagger<H> {
     /// the head's own limit.
     pub fn with_documents(mut self, segmentation: Segmentation, longest: Option<usize>) -> Self {
         self.segmentation = segmentation;
-        self.longest = longest.unwrap_or(self.longest);
+        self.longest = longest;
         self
     }
 
@@ -242,11 +274,36 @@ impl<H: Head> ModelTagger<H> {
         Ok(all)
     }
 
+    fn tag_batches(
+        &self,
+        sentences: &[Sentence],
+        encoded: Option<&[EncodedSentence]>,
+    ) -> Result<Vec<Vec<Mention>>> {
+        let mut mentions = vec![Vec::new(); sentences.len()];
+        self.each_encoded_batch(sentences, encoded, |batch, pieces| {
+            for (index, found) in batch.iter().zip(self.model.decode(pieces)) {
+                mentions[*index] = found;
+            }
+        })?;
+        self.calibrate(&mut mentions);
+        Ok(mentions)
+    }
+
     /// Calls `call` with the indices of a batch's sentences and the batch, for one batch after the other. A background
     /// thread prepares the next batches meanwhile.
     fn each_batch(
         &self,
         sentences: &[Sentence],
+        call: impl FnMut(&[usize], &PieceBatch),
+    ) -> Result<()> {
+        self.each_encoded_batch(sentences, None, call)
+    }
+
+    /// Like [`each_batch`](Self::each_batch), for sentences that may be split into pieces already.
+    fn each_encoded_batch(
+        &self,
+        sentences: &[Sentence],
+        encoded: Option<&[EncodedSentence]>,
         mut call: impl FnMut(&[usize], &PieceBatch),
     ) -> Result<()> {
         let batcher = &self.batcher;
@@ -254,8 +311,9 @@ impl<H: Head> ModelTagger<H> {
         // Burn panics when a device is out of memory or lost.
         let result = process::catch(|| {
             std::thread::scope(|scope| {
-                let preparation =
-                    scope.spawn(move || process::catch(|| prepare(batcher, sentences, &sender)));
+                let preparation = scope.spawn(move || {
+                    process::catch(|| prepare(batcher, sentences, encoded, &sender))
+                });
                 for (indices, batch) in receiver {
                     call(&indices, &batch);
                 }
@@ -275,13 +333,17 @@ impl<H: Head> ModelTagger<H> {
 fn prepare(
     batcher: &PieceBatcher,
     sentences: &[Sentence],
+    encoded: Option<&[EncodedSentence]>,
     sender: &SyncSender<(Vec<usize>, PieceBatch)>,
 ) {
     for (number, part) in sentences.chunks(SORTED_TOGETHER).enumerate() {
-        let encoded = batcher.encode(part);
+        let first = number * SORTED_TOGETHER;
+        let encoded = match encoded {
+            Some(all) => Cow::Borrowed(&all[first..first + part.len()]),
+            None => Cow::Owned(batcher.encode(part)),
+        };
         for indices in plan(&encoded, &LIMITS) {
             let batch = batcher.make_batch(part, &encoded, &indices);
-            let first = number * SORTED_TOGETHER;
             let indices: Vec<usize> = indices.iter().map(|i| first + i).collect();
             if sender.send((indices, batch)).is_err() {
                 return;
@@ -292,14 +354,43 @@ fn prepare(
 
 impl<H: Head> Tagger for ModelTagger<H> {
     fn tag(&self, sentences: &[Sentence]) -> Result<Vec<Vec<Mention>>> {
-        let mut mentions = vec![Vec::new(); sentences.len()];
-        self.each_batch(sentences, |batch, pieces| {
-            for (index, found) in batch.iter().zip(self.model.decode(pieces)) {
-                mentions[*index] = found;
-            }
-        })?;
-        self.calibrate(&mut mentions);
-        Ok(mentions)
+        self.tag_batches(sentences, None)
+    }
+
+    fn encode(&self, sentences: &[Sentence]) -> Vec<EncodedSentence> {
+        self.batcher.encode(sentences)
+    }
+
+    fn tag_encoded(
+        &self,
+        sentences: &[Sentence],
+        encoded: &[EncodedSentence],
+    ) -> Result<Vec<Vec<Mention>>> {
+        if sentences.len() != encoded.len() {
+            return self.tag(sentences);
+        }
+        self.tag_batches(sentences, Some(encoded))
+    }
+
+    fn with_settings(&self, overrides: &[Assignment]) -> Result<Box<dyn Tagger>> {
+        let mut config = serde_json::to_value(self.model.head.config())
+            .map_err(|problem| Error::Config(format!("settings of {}: {problem}", H::name())))?;
+        let known = settings::describe::<H::Config>();
+        let changes_scores = replace_settings(&H::name(), &mut config, overrides, &known)?;
+        let Value::Object(config) = config else {
+            return Err(Error::Config(format!("{} has no settings", H::name())));
+        };
+        let mut model = self.model.clone();
+        model.head.set_config(settings::read(config)?);
+        Ok(Box::new(Self {
+            model,
+            batcher: self.batcher.clone(),
+            context: self.context,
+            labels: self.labels.clone(),
+            calibration: self.calibration.clone().filter(|_| !changes_scores),
+            segmentation: self.segmentation,
+            longest: self.longest,
+        }))
     }
 
     fn diagnose(&self, sentences: &[Sentence]) -> Result<Diagnosis> {
@@ -338,6 +429,7 @@ impl<H: Head> Tagger for ModelTagger<H> {
     }
 
     fn longest(&self) -> usize {
-        self.longest
+        let of_head = || H::longest_sentence(self.model.head.config());
+        self.longest.unwrap_or_else(of_head)
     }
 }

@@ -1,9 +1,39 @@
-//! Activation functions whose gradient Burn only approximates.
+//! Activation functions of feed-forward networks, with exact gradients on all devices.
 
 use burn::tensor::Tensor;
 use burn::tensor::activation;
+use serde::{Deserialize, Serialize};
 
 use crate::device;
+
+/// Activation of a feed-forward network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Activation {
+    /// Exact GELU.
+    Gelu,
+    /// GELU with the tanh approximation.
+    GeluNew,
+    /// Rectified linear unit.
+    Relu,
+    /// Hyperbolic tangent.
+    Tanh,
+}
+
+impl Activation {
+    /// Applies the activation by Burn's operations.
+    ///
+    /// # Shapes
+    /// - input, output: any
+    pub fn forward<const D: usize>(self, input: Tensor<D>) -> Tensor<D> {
+        match self {
+            Activation::Gelu => gelu(input),
+            Activation::GeluNew => activation::gelu_approximate(input),
+            Activation::Relu => activation::relu(input),
+            Activation::Tanh => activation::tanh(input),
+        }
+    }
+}
 
 /// GELU with its exact gradient, `gelu(x) = x Φ(x)` with `Φ(x) = (1 + erf(x / √2)) / 2`.
 ///

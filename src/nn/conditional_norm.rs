@@ -1,6 +1,6 @@
 //! Conditional layer normalisation: scale and shift depend on a second vector.
 
-use burn::module::{Module, Param};
+use burn::module::{Initializer, Module};
 use burn::nn::Linear;
 use burn::tensor::{Device, Tensor};
 
@@ -22,9 +22,9 @@ pub struct ConditionalNorm {
 impl ConditionalNorm {
     /// A norm for vectors of `width` values under conditions of `condition` values.
     pub fn new(width: usize, condition: usize, device: &Device) -> Self {
-        let constant = |value: f32| Linear {
-            weight: Param::from_tensor(Tensor::zeros([condition, width], device)),
-            bias: Some(Param::from_tensor(Tensor::full([width], value, device))),
+        let constant = |value: f64| Linear {
+            weight: Initializer::Zeros.init([condition, width], device),
+            bias: Some(Initializer::Constant { value }.init([width], device)),
         };
         Self {
             gamma: constant(1.0),
@@ -98,6 +98,7 @@ fn normalise(vectors: Tensor<3>) -> Tensor<3> {
 mod tests {
     use super::*;
     use crate::nn::host::floats;
+    use burn::module::Param;
     use burn::tensor::Distribution;
 
     #[test]

@@ -3,6 +3,8 @@
 use std::fmt;
 
 use super::Recipe;
+use crate::encoder::MOST_CONTEXT;
+use crate::encoder::transformer::LIMITS;
 use crate::error::{Error, Result};
 
 impl Recipe {
@@ -54,9 +56,12 @@ impl Recipe {
     fn ranges(&self) -> Vec<Range> {
         let (train, encoder) = (&self.train, &self.encoder);
         let mut ranges = vec![
-            Range::count("train.batch", train.batch, 1),
-            Range::count("train.accumulate", train.accumulate, 1),
-            Range::count("train.epochs", train.epochs, 1),
+            Range::between("train.batch", train.batch, 1, 100_000),
+            Range::between("train.accumulate", train.accumulate, 1, 100_000),
+            Range::between("train.epochs", train.epochs, 1, 1_000_000),
+            Range::between("train.average", train.average, 0, 1_000),
+            Range::between("encoder.context", encoder.context, 0, MOST_CONTEXT),
+            Range::between("encoder.overlap", encoder.overlap, 0, 1_000_000),
             Range::share("train.learning_rate", train.learning_rate),
             Range::share("train.warm_up", train.warm_up),
             Range::amount("train.weight_decay", train.weight_decay),
@@ -97,13 +102,24 @@ impl Recipe {
         let dropout = encoder.dropout;
         ranges.extend(dropout.map(|dropout| Range::dropout("encoder.dropout", dropout)));
         if let Some(scratch) = &encoder.scratch {
+            let size = |name, value, least| {
+                let mut limits = LIMITS.iter();
+                let limit = limits.find(|limit| format!("encoder.scratch.{}", limit.name) == name);
+                Range::between(
+                    name,
+                    value,
+                    least,
+                    limit.map_or(usize::MAX, |limit| limit.most),
+                )
+            };
             ranges.extend([
-                Range::count("encoder.scratch.layers", scratch.layers, 1),
-                Range::count("encoder.scratch.width", scratch.width, 1),
-                Range::count("encoder.scratch.heads", scratch.heads, 1),
-                Range::count("encoder.scratch.feed_forward", scratch.feed_forward, 1),
+                size("encoder.scratch.vocabulary", scratch.vocabulary, 0),
+                size("encoder.scratch.layers", scratch.layers, 1),
+                size("encoder.scratch.width", scratch.width, 1),
+                size("encoder.scratch.heads", scratch.heads, 1),
+                size("encoder.scratch.feed_forward", scratch.feed_forward, 1),
                 // The first and the last piece, and one of a word between them.
-                Range::count("encoder.scratch.positions", scratch.positions, 3),
+                size("encoder.scratch.positions", scratch.positions, 3),
                 Range::dropout("encoder.scratch.dropout", scratch.dropout),
             ]);
         }
@@ -132,6 +148,11 @@ impl Range {
     fn count(name: &'static str, value: usize, least: usize) -> Self {
         let range = format!("at least {least}");
         Self::new(name, value as f64, value >= least, &range)
+    }
+
+    fn between(name: &'static str, value: usize, least: usize, most: usize) -> Self {
+        let range = format!("between {least} and {most}");
+        Self::new(name, value as f64, (least..=most).contains(&value), &range)
     }
 
     fn share(name: &'static str, value: f64) -> Self {

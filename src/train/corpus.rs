@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::data::datasets;
 use crate::data::split::{folds, share, split};
-use crate::data::{self};
+use crate::data::{self, ReadOptions};
 use crate::error::{Error, Result};
 use crate::model::card;
 use crate::recipe::{Fold, Recipe};
@@ -34,7 +34,7 @@ impl Corpus {
     pub fn load(recipe: &Recipe, roots: &[PathBuf]) -> Result<Self> {
         let data = &recipe.data;
         let (mut train, mut dev, mut test, about) = match &data.corpus {
-            Some(name) => named(name, roots, data.options.skip_bad)?,
+            Some(name) => named(name, roots, &data.options)?,
             None => (
                 data::read_many(&data.train, &data.options)?,
                 data::read_many(&data.dev, &data.options)?,
@@ -225,9 +225,9 @@ type Parts = (
     Option<card::CorpusFacts>,
 );
 
-fn named(name: &str, roots: &[PathBuf], skip_bad: Option<usize>) -> Result<Parts> {
+fn named(name: &str, roots: &[PathBuf], options: &ReadOptions) -> Result<Parts> {
     let mut dataset = datasets::find(name, roots)?;
-    dataset.info.options.skip_bad = skip_bad.or(dataset.info.options.skip_bad);
+    dataset.add_general_options(options);
     let names: Vec<String> = dataset.splits().map(String::from).collect();
     let part = |split: &str| {
         if names.iter().any(|name| name == split) {

@@ -319,7 +319,7 @@ mod tests {
         let loss = sum(&pair.encoder) + sum(&pair.head);
         let gradients = GradientsParams::from_grads(loss.backward(), &pair);
         let (mut optimizer, _) = optimizer(&train);
-        let rates = scheduler(&train, 10, 1).step();
+        let rates = scheduler(&train, 10, &[0]).step();
         let after = parameters(&optimizer.step(rates, pair, gradients));
         for (index, rate) in [1e-3f32, 1e-2].into_iter().enumerate() {
             let moved = |before: &[f32], after: &[f32], decay: f32| {

@@ -20,6 +20,7 @@ use crate::files::write_atomic;
 use crate::heads::{Head, Overlaps, Settings};
 use crate::hub::{Hub, Origin};
 use crate::model::folder::ModelConfig;
+use crate::model::parameters::Shapes;
 use crate::model::recognizer::Recognizer;
 use crate::recipe::Recipe;
 use crate::text::Sentence;
@@ -77,29 +78,14 @@ impl<H: Head> PreparedRun<H> {
                 (pieces, config, None)
             }
         };
-        if transformer.heads == 0 || !transformer.width.is_multiple_of(transformer.heads) {
-            return Err(Error::Config(format!(
-                "the encoder's width {} is not a multiple of its {} attention heads",
-                transformer.width, transformer.heads
-            )));
-        }
-        if transformer.window() < 3 || transformer.width == 0 || transformer.layers == 0 {
-            return Err(Error::Config(
-                "the encoder needs at least one layer, a width, and room for three pieces".into(),
-            ));
-        }
-        if pieces.vocabulary_size() > transformer.vocabulary {
-            return Err(Error::Config(format!(
-                "the tokenizer knows {} pieces, but the encoder has embeddings for {} only; they do not belong together",
-                pieces.vocabulary_size(),
-                transformer.vocabulary
-            )));
-        }
+        let sizes = transformer.check();
+        sizes.map_err(|problem| Error::Config(format!("[encoder] {problem}")))?;
+        pieces.check_fits(&transformer).map_err(Error::Config)?;
         H::fits(&head, transformer.width)?;
         let prompts = H::prompts(&head, &corpus.labels);
         if prompts > 0 && transformer.embedding_width != transformer.width {
             return Err(Error::Config(format!(
-                "{} encodes vectors of its own with each sentence, which needs an encoder whose embeddings ({}) are as wide as its layers ({})",
+                "{} encodes vectors of its own with each sentence, which needs an encoder whose embeddings ({}) are as wide as its layers ({}); choose another encoder, or turn these vectors off in [head]",
                 H::name(),
                 transformer.embedding_width,
                 transformer.width
@@ -210,6 +196,7 @@ impl<H: Head> PreparedRun<H> {
         let host = device::cpu().autodiff();
         host.seed(self.recipe.train.seed);
         let mut model = Recognizer::<H>::new(&self.encoder, &self.head, &self.corpus.labels, &host);
+        Shapes::of(&model).check_training()?;
         if let Some(folder) = &self.pretrained {
             load::weights(&mut model.encoder.transformer, folder)?;
         }

@@ -222,7 +222,7 @@ impl<H: Head> PreparedRun<H> {
             .iter()
             .map(|batches| batches.div_ceil(settings.accumulate));
         let steps = steps.sum();
-        let scheduler = scheduler(settings, steps, self.encoder.transformer.layers);
+        let scheduler = scheduler(settings, steps, &self.encoder.transformer.order());
         let learner = Learner::new(model, optimizer, scheduler);
         let window = AverageWindow::of(settings);
         let checkpoints = Checkpoints::open(&options.out)?.keeping(window);
@@ -357,14 +357,13 @@ impl<H: Head> PreparedRun<H> {
             metrics["average"] = json!(averaged);
         }
         metrics["calibration"] = calibrated.metrics();
+        metrics[card::RUN] = self.run_facts(options, &state);
         let card = card::card(&card::CardFacts {
             recipe: &self.recipe,
             labels: &self.corpus.labels,
             corpus: self.corpus.about.clone(),
             metrics: &metrics,
-            command: &options.command,
             nested: model.head.nested(),
-            segmentation: &self.segmentation,
             encoder_origin: self.encoder_origin.as_ref(),
         });
         folder::write(
@@ -434,6 +433,30 @@ impl<H: Head> PreparedRun<H> {
             "steps": state.step,
             "seconds": state.seconds,
             "curves": state.curves,
+        })
+    }
+
+    /// What the model card and `metrics.json` say about the run.
+    fn run_facts(&self, options: &TrainOptions, state: &RunState) -> Value {
+        let counts = |sentences: &[Sentence]| {
+            let entities = sentences.iter().map(|sentence| sentence.entities.len());
+            json!({"sentences": sentences.len(), "entities": entities.sum::<usize>()})
+        };
+        let devices = options.devices.iter().map(device::name_of);
+        json!({
+            "command": options.command,
+            "segmentation": self.segmentation.to_string(),
+            "cpu_seconds": Some(state.cpu_seconds).filter(|seconds| *seconds > 0.0),
+            "hardware": {
+                "cpu": process::cpu_name().unwrap_or_else(|| std::env::consts::ARCH.into()),
+                "threads": rayon::current_num_threads(),
+                "devices": devices.collect::<Vec<_>>(),
+            },
+            "splits": {
+                "train": counts(&self.corpus.train),
+                "dev": counts(&self.corpus.dev),
+                "test": counts(&self.corpus.test),
+            },
         })
     }
 }

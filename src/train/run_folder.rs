@@ -6,11 +6,28 @@ use super::state::RunState;
 use crate::error::{Error, Result};
 use crate::files::write_atomic;
 use crate::heads::Head;
+use crate::model::{folder, manifest};
 use crate::recipe::Recipe;
 
-/// Fails when the folder holds a run that is not being resumed.
+/// Fails when the folder holds a run that is not being resumed, or other files that a run would overwrite.
 pub(super) fn refuse_other_run(options: &TrainOptions) -> Result<()> {
-    if options.resume || !options.out.join("recipe.toml").is_file() {
+    if !options.out.join("recipe.toml").is_file() {
+        let names = folder::FILES.into_iter().chain([manifest::FILE]);
+        let taken: Vec<&str> = names
+            .filter(|name| options.out.join(name).exists())
+            .collect();
+        if taken.is_empty() {
+            return Ok(());
+        }
+        return Err(Error::model_folder(
+            &options.out,
+            format!(
+                "this folder is not a run, and the run would overwrite {}; give another --out",
+                taken.join(", ")
+            ),
+        ));
+    }
+    if options.resume {
         return Ok(());
     }
     Err(Error::model_folder(
@@ -57,5 +74,27 @@ fn difference(before: &str, now: &str) -> String {
     match pair {
         Some((before, now)) => format!("it had `{before}`, now `{now}`"),
         None => "one has more settings than the other".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_others_are_not_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "[data]\ncorpus = 'quickstart'\n[head]\nname = 'seq_ner'\n";
+        let recipe = Recipe::parse(text, "test", &[]).unwrap();
+        let mut options = TrainOptions::new(recipe, folder.path());
+        refuse_other_run(&options).unwrap();
+        std::fs::write(folder.path().join("notes.txt"), "x").unwrap();
+        refuse_other_run(&options).unwrap();
+        std::fs::write(folder.path().join("README.md"), "mine").unwrap();
+        for resume in [false, true] {
+            options.resume = resume;
+            let problem = refuse_other_run(&options).unwrap_err().to_string();
+            assert!(problem.contains("README.md"), "{problem}");
+        }
     }
 }

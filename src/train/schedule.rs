@@ -1,6 +1,8 @@
 //! The learning rate over the steps of a run: linear warm-up and decay, optionally with its own peak for the head and for
 //! each layer of the transformer.
 
+use std::collections::BTreeMap;
+
 use burn::module::ParamGroup;
 use burn::optim::LearningRate;
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
@@ -70,9 +72,10 @@ impl LrScheduler for Stages {
     }
 }
 
-/// The learning-rate schedule of a run of `total` steps for a transformer of so many layers, with groups of parameters of
-/// their own for the layers if their rates differ, and for the head if it has its own rate.
-pub fn scheduler(train: &TrainConfig, total: usize, layers: usize) -> ModuleLrScheduler {
+/// The learning-rate schedule of a run of `total` steps, with groups of parameters of their own for the layers of the
+/// transformer if their rates differ, and for the head if it has its own rate. `order` lists the transformer's layers in the
+/// order in which they are applied.
+pub fn scheduler(train: &TrainConfig, total: usize, order: &[usize]) -> ModuleLrScheduler {
     let stage = |peak, total: usize| WarmUp {
         peak,
         rising: (train.warm_up * total as f64) as usize,
@@ -89,7 +92,7 @@ pub fn scheduler(train: &TrainConfig, total: usize, layers: usize) -> ModuleLrSc
         second: stage(peak, total - frozen),
     };
     let mut scheduler = ModuleLrScheduler::new(warm_up(train.learning_rate));
-    for (pattern, factor) in layer_factors(train.layer_decay, layers) {
+    for (pattern, factor) in layer_factors(train.layer_decay, order) {
         let group = ParamGroup::from_regex(pattern).expect("a valid pattern");
         scheduler = scheduler.with_group(group, warm_up(train.learning_rate * factor));
     }
@@ -102,20 +105,24 @@ pub fn scheduler(train: &TrainConfig, total: usize, layers: usize) -> ModuleLrSc
     }
 }
 
-/// Patterns of parameter paths, each with its factor for the encoder's learning rate; none without decay. Of several
-/// patterns that match a path, the last one applies.
-fn layer_factors(decay: f64, layers: usize) -> Vec<(String, f64)> {
+/// Patterns of parameter paths, each with its factor for the encoder's learning rate; none without decay. A layer that is
+/// applied several times has the rate of its last application. What is after the layers, or is used by all of them, has the
+/// full rate.
+fn layer_factors(decay: f64, order: &[usize]) -> Vec<(String, f64)> {
     if decay == 1.0 {
         return Vec::new();
     }
-    // Whatever is not in a layer is an embedding, its norm, or its projection to the width of the layers.
-    let embeddings = (r"^encoder\.transformer\.".to_string(), layers);
-    let layer = |index| {
-        let pattern = format!(r"^encoder\.transformer\.layers\.{index}\.");
-        (pattern, layers - 1 - index)
-    };
-    std::iter::once(embeddings)
-        .chain((0..layers).map(layer))
+    let embeddings = r"^encoder\.transformer\.((?:word|position|token_type)_embeddings|embedding_norm|projection)\.";
+    let below_top = |application| order.len() - 1 - application;
+    let last: BTreeMap<usize, usize> = (order.iter().enumerate())
+        .map(|(application, layer)| (*layer, application))
+        .collect();
+    let layers = last.into_iter().map(|(layer, application)| {
+        let pattern = format!(r"^encoder\.transformer\.layers\.{layer}\.");
+        (pattern, below_top(application))
+    });
+    std::iter::once((embeddings.to_string(), order.len()))
+        .chain(layers)
         .map(|(pattern, below_top)| (pattern, decay.powi(below_top as i32)))
         .collect()
 }
@@ -237,7 +244,7 @@ mod tests {
         };
         let mut paths = Paths::default();
         model.visit(&mut paths);
-        let rates = scheduler(train, 10, encoder.transformer.layers).step();
+        let rates = scheduler(train, 10, &encoder.transformer.order()).step();
         let rate = |path: &String| rates.lr_from_param(ParamId::new(), Some(path));
         (paths.found.iter())
             .map(|path| (path.clone(), rate(path)))
@@ -289,10 +296,39 @@ mod tests {
         assert_eq!(PARTS.map(|part| rate_of(&found, part)), expected);
     }
 
+    #[test]
+    fn a_layer_that_is_used_several_times_has_the_rate_of_its_last_use() {
+        let factors = layer_factors(0.5, &[0, 1, 0, 1, 2, 2]);
+        assert_eq!(factors.len(), 4);
+        let factor = |path: &str| {
+            let is_match = |pattern: &str| regex::Regex::new(pattern).unwrap().is_match(path);
+            let mut matching = factors.iter().filter(|(pattern, _)| is_match(pattern));
+            let factor = matching.next().map_or(1.0, |(_, factor)| *factor);
+            assert!(matching.next().is_none(), "{path}");
+            factor
+        };
+        let expected = [
+            ("layers.0.query.weight", 0.125),
+            ("layers.1.query.weight", 0.25),
+            ("layers.2.query.weight", 1.0),
+            ("final_norm.gamma", 1.0),
+            ("projection.weight", 1.0 / 64.0),
+            ("embedding_norm.gamma", 1.0 / 64.0),
+            ("token_type_embeddings.weight", 1.0 / 64.0),
+        ];
+        for (path, expected) in expected {
+            assert_eq!(
+                factor(&format!("encoder.transformer.{path}")),
+                expected,
+                "{path}"
+            );
+        }
+    }
+
     /// Without decay, the record has the groups it had before the setting existed.
     #[test]
     fn without_decay_there_are_no_groups_of_layers() {
-        assert!(layer_factors(1.0, 12).is_empty());
+        assert!(layer_factors(1.0, &[0, 1, 2]).is_empty());
         let train = TrainConfig {
             warm_up: 0.0,
             ..TrainConfig::default()
@@ -309,11 +345,11 @@ mod tests {
             warm_up: 0.5,
             ..TrainConfig::default()
         };
-        let mut schedule = scheduler(&train, 4, 2);
+        let mut schedule = scheduler(&train, 4, &[0, 1]);
         let path = Some("encoder.transformer.layers.0.norm.gamma");
         let mut rate = || schedule.step().lr_from_param(ParamId::new(), path);
         assert_eq!([rate(), rate(), rate()], [0.0, 0.25, 0.5]);
-        let mut resumed = scheduler(&train, 4, 2).load_record(schedule.to_record());
+        let mut resumed = scheduler(&train, 4, &[0, 1]).load_record(schedule.to_record());
         let rate = resumed.step().lr_from_param(ParamId::new(), path);
         assert_eq!(rate, 0.25);
     }

@@ -22,6 +22,9 @@ pub struct RunState {
     pub loss_sentences: usize,
     /// Seconds of training so far.
     pub seconds: f64,
+    /// CPU seconds of all threads so far, 0 where the system does not report them.
+    #[serde(default)]
+    pub cpu_seconds: f64,
     /// The step of the checkpoint with the best dev F1 (without a dev set: of the last one).
     pub best_step: usize,
     /// That F1, between 0 and 1.

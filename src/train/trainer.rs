@@ -80,7 +80,7 @@ pub fn trainer<H: Head>(
     let loader = Loader::new(Arc::new(run.batcher(&run.corpus.train, settings.batch)));
     let steps = (1..=settings.epochs).map(|epoch| loader.batcher().batches(epoch));
     let (optimizer, scale) = optimizer(settings);
-    let scheduler = scheduler(settings, steps.sum(), run.encoder.transformer.layers);
+    let scheduler = scheduler(settings, steps.sum(), &run.encoder.transformer.order());
     let device = device.clone().autodiff();
     let model = run.model(&device)?;
     let batches = loader.epoch(1, 0);

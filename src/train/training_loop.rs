@@ -73,6 +73,8 @@ pub(super) struct TrainingLoop<'a, H: Head> {
     last_save: Instant,
     started: Instant,
     seconds_before: f64,
+    /// CPU seconds of the run before this process, minus those of the process before the run.
+    cpu_seconds_before: f64,
 }
 
 /// What is left of a training loop at its end.
@@ -123,6 +125,7 @@ impl<'a, H: Head> TrainingLoop<'a, H> {
             last_save: Instant::now(),
             started: Instant::now(),
             seconds_before: state.seconds,
+            cpu_seconds_before: state.cpu_seconds - process::cpu_seconds().unwrap_or(0.0),
             state,
             config,
         }
@@ -201,7 +204,7 @@ impl<'a, H: Head> TrainingLoop<'a, H> {
         let flushed = self.events.flush();
         self.interrupter.fail_on_error(flushed);
         if !self.interrupter.should_stop() {
-            self.state.seconds = self.seconds();
+            self.set_seconds();
             let rate = self.learner.lr_current().base();
             self.state.end_epoch(dev, rate, self.stop_rule);
             self.reporter.epoch(&self.state);
@@ -302,7 +305,7 @@ impl<'a, H: Head> TrainingLoop<'a, H> {
     /// Adds a batch to the state and reports it.
     fn record_batch(&mut self, outcome: Outcome, progress: Progress) {
         self.state.add_batch(outcome.loss, outcome.sentences);
-        self.state.seconds = self.seconds();
+        self.set_seconds();
         let iteration = Some(self.state.batch);
         let rate = self.learner.lr_current();
         self.reporter
@@ -366,8 +369,12 @@ impl<'a, H: Head> TrainingLoop<'a, H> {
         self.interrupter.fail_on_error(result);
     }
 
-    fn seconds(&self) -> f64 {
-        self.seconds_before + self.started.elapsed().as_secs_f64()
+    /// Puts the time so far into the state.
+    fn set_seconds(&mut self) {
+        self.state.seconds = self.seconds_before + self.started.elapsed().as_secs_f64();
+        if let Some(seconds) = process::cpu_seconds() {
+            self.state.cpu_seconds = self.cpu_seconds_before + seconds;
+        }
     }
 
     fn checkpoint_is_due(&self) -> bool {

@@ -1,32 +1,54 @@
-//! Trained models by name.
+//! Trained models by name: published ones, fetched ones, and those of a hub or another server.
+//!
+//! ```text
+//! name ─▶ a folder ─▶ model-zoo/models/NAME ─▶ the cache ─▶ hf:owner/name[@revision] ─▶ http(s)://…
+//! ```
 
-use std::path::{Path, PathBuf};
+#[cfg(feature = "hub")]
+mod archive;
+#[cfg(feature = "train")]
+mod draft;
+#[cfg(feature = "hub")]
+mod fetching;
+#[cfg(feature = "hub")]
+mod hub_index;
+pub mod index;
+#[cfg(feature = "hub")]
+pub mod limits;
+mod names;
+mod places;
+#[cfg(feature = "train")]
+pub mod publish;
+#[cfg(feature = "hub")]
+pub mod pull;
+#[cfg(feature = "hub")]
+pub mod push;
+pub mod results;
+#[cfg(feature = "train")]
+pub mod score;
+pub mod source;
+#[cfg(any(feature = "hub", feature = "train"))]
+#[cfg_attr(not(all(feature = "hub", feature = "train")), allow(dead_code))]
+mod staging;
+pub mod summary;
+pub mod verify;
+
+pub use names::{Listed, Place, Zoo};
+pub use places::{CACHE_VARIABLE, NAME_RULE, ZOO_VARIABLE, is_model_name};
+
+use std::path::PathBuf;
 
 use crate::device;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::model::tagger::Tagger;
 use crate::registry;
 
-/// Folder of published models, relative to the current folder.
-const PUBLISHED: &str = "model-zoo/models";
-
-/// The folder of a model: a path, or the name of a published model.
+/// The folder of a model: a path, the name of a published or fetched model, or where it is fetched from. See [`Zoo::find`].
 pub fn find(name: &str) -> Result<PathBuf> {
-    let path = PathBuf::from(name);
-    if path.exists() {
-        return Ok(path);
-    }
-    let published = Path::new(PUBLISHED).join(name);
-    if !name.contains(['/', '\\']) && published.is_dir() {
-        return Ok(published);
-    }
-    Err(Error::model_folder(
-        path,
-        format!("no such folder, and no model of this name in {PUBLISHED}"),
-    ))
+    Zoo::from_env().find(name)
 }
 
-/// Loads a model by path or name onto the best device of this machine.
+/// Loads a model by path, name or address onto the best device of this machine. See [`Zoo::find`].
 ///
 /// ```no_run
 /// # fn main() -> nerzoo::error::Result<()> {

@@ -1,9 +1,12 @@
-//! A model hub on this machine: the few requests that downloads need, and faults on demand.
+//! A model hub on this machine: the few requests that downloads and uploads need, and faults on demand.
 //!
 //! Two servers on 127.0.0.1: the hub, and a storage server to which it redirects for large files.
 
+#[path = "hub_uploads.rs"]
+mod uploads;
+
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -53,6 +56,8 @@ pub struct Seen {
     pub authorization: Option<String>,
     /// True for the storage server.
     pub is_storage: bool,
+    /// What was sent.
+    pub body: Vec<u8>,
 }
 
 /// A fault for the next requests with this method whose path contains a text.
@@ -69,6 +74,8 @@ struct State {
     faults: Mutex<Vec<Planned>>,
     seen: Mutex<Vec<Seen>>,
     storage: String,
+    address: String,
+    uploads: uploads::Uploads,
     has_ended: AtomicBool,
 }
 
@@ -85,6 +92,7 @@ impl LoopbackHub {
         let bind = || TcpListener::bind("127.0.0.1:0").unwrap();
         let (hub, storage) = (bind(), bind());
         let address = |listener: &TcpListener| format!("http://{}", listener.local_addr().unwrap());
+        let hub_address = address(&hub);
         let state = Arc::new(State {
             files: files
                 .iter()
@@ -94,9 +102,11 @@ impl LoopbackHub {
             faults: Mutex::default(),
             seen: Mutex::default(),
             storage: address(&storage),
+            address: hub_address.clone(),
+            uploads: Default::default(),
             has_ended: AtomicBool::new(false),
         });
-        let address = address(&hub);
+        let address = hub_address;
         for (listener, is_storage) in [(hub, false), (storage, true)] {
             let state = state.clone();
             thread::spawn(move || {
@@ -194,15 +204,26 @@ impl State {
                 .find(|(key, _)| key.eq_ignore_ascii_case(name))
                 .map(|(_, value)| value.to_string())
         };
-        let request = Seen {
+        let mut request = Seen {
             method: words.next()?,
             path: words.next()?,
             range: header("range"),
             authorization: header("authorization"),
             is_storage,
+            body: Vec::new(),
         };
-        self.seen.lock().unwrap().push(request.clone());
         let fault = self.fault(&request);
+        let length: u64 = header("content-length").map_or(0, |text| text.parse().unwrap());
+        if let (Some(Fault::CutAfter(count)), "PUT") = (&fault, &*request.method) {
+            let _ = reader
+                .by_ref()
+                .take(*count as u64)
+                .read_to_end(&mut request.body);
+            self.seen.lock().unwrap().push(request);
+            return stream.shutdown(Shutdown::Both).ok();
+        }
+        reader.take(length).read_to_end(&mut request.body).ok()?;
+        self.seen.lock().unwrap().push(request.clone());
         if let Some(Fault::Slow(duration)) = &fault {
             thread::sleep(*duration);
         }
@@ -214,6 +235,7 @@ impl State {
                 &[("Location", &format!("/api/cache{}", request.path))],
                 b"",
             ),
+            _ if matches!(&*request.method, "POST" | "PUT") => self.upload_answer(&request),
             _ if is_storage => {
                 let file = request.path.trim_start_matches("/lfs/").split('?').next()?;
                 self.content(&request, file, matches!(fault, Some(Fault::NoRange)))
@@ -241,7 +263,9 @@ impl State {
             Some(rest) => rest.split_once("/revision/").unwrap_or((rest, "main")),
             None => path[1..].split_once("/resolve/").unwrap_or((path, "")),
         };
+        let files = self.files_of(id);
         match id {
+            _ if self.uploads.may_read(id, request.authorization.as_deref()) => {}
             "owner/model" | "model" => {}
             "owner/private"
                 if request.authorization.as_deref() == Some(&format!("Bearer {TOKEN}")) => {}
@@ -250,36 +274,44 @@ impl State {
             _ => return Answer::error(401, "RepoNotFound"),
         }
         let (revision, file) = rest.split_once('/').unwrap_or((rest, ""));
-        if !["main", "v1", COMMIT].contains(&revision) {
+        let commit = self.uploads.commit(id).unwrap_or_else(|| COMMIT.into());
+        if !["main", "v1", &commit].contains(&revision) {
             return Answer::error(404, "RevisionNotFound");
         }
         if path.starts_with("/api/models/") {
-            return self.listing(id);
+            return self.listing(id, &files, &commit);
         }
-        let Some(content) = self.files.get(file) else {
+        let Some(content) = files.get(file) else {
             return Answer::error(404, "EntryNotFound");
         };
         let size = content.len().to_string();
         if is_large(content) {
             let etag = format!("\"{}\"", sha256(content));
-            let location = format!("{}/lfs/{file}?X-Signature=signed-secret", self.storage);
+            let kept = if self.uploads.commit(id).is_some() {
+                format!("object-{}", sha256(content))
+            } else {
+                file.to_string()
+            };
+            let location = format!("{}/lfs/{kept}?X-Signature=signed-secret", self.storage);
             let headers = [
-                ("X-Repo-Commit", COMMIT),
+                ("X-Repo-Commit", commit.as_str()),
                 ("X-Linked-Etag", &etag),
                 ("X-Linked-Size", &size),
                 ("Location", &location),
             ];
             return Answer::new(302, &headers, b"Found. Redirecting");
         }
-        let mut answer = self.content(request, file, no_range);
-        answer.headers.push(("X-Repo-Commit".into(), COMMIT.into()));
+        let mut answer = content_answer(request, content, no_range);
+        answer
+            .headers
+            .push(("X-Repo-Commit".into(), commit.clone()));
         answer
             .headers
             .push(("ETag".into(), format!("\"{}\"", git_sha1(content))));
         answer
     }
 
-    fn listing(&self, id: &str) -> Answer {
+    fn listing(&self, id: &str, files: &BTreeMap<String, Vec<u8>>, commit: &str) -> Answer {
         let extra = self.extra_names.lock().unwrap();
         let about = |(name, content): (&String, &Vec<u8>)| {
             let size = content.len();
@@ -293,35 +325,45 @@ impl State {
         let extra = extra
             .iter()
             .map(|name| serde_json::json!({"rfilename": name}));
-        let files: Vec<_> = self.files.iter().map(about).chain(extra).collect();
-        let info = serde_json::json!({"id": id, "modelId": id, "sha": COMMIT, "private": false, "siblings": files});
+        let files: Vec<_> = files.iter().map(about).chain(extra).collect();
+        let info = serde_json::json!({"id": id, "modelId": id, "sha": commit, "private": false, "siblings": files});
         let headers = [("Content-Type", "application/json")];
         Answer::new(200, &headers, info.to_string().as_bytes())
     }
 
-    /// The content of a file, or a part of it.
-    fn content(&self, request: &Seen, file: &str, no_range: bool) -> Answer {
-        let Some(content) = self.files.get(file) else {
-            return Answer::error(404, "EntryNotFound");
-        };
-        let range = request.range.as_deref().filter(|_| !no_range);
-        let Some(start) = range.and_then(|range| {
-            range
-                .strip_prefix("bytes=")?
-                .split('-')
-                .next()?
-                .parse()
-                .ok()
-        }) else {
-            return Answer::new(200, &[("Accept-Ranges", "bytes")], content);
-        };
-        let total = content.len();
-        if start >= total {
-            return Answer::error(416, "");
-        }
-        let range = format!("bytes {start}-{}/{total}", total - 1);
-        Answer::new(206, &[("Content-Range", &range)], &content[start..])
+    /// The files of a repository.
+    fn files_of(&self, id: &str) -> BTreeMap<String, Vec<u8>> {
+        self.uploads.files(id).unwrap_or_else(|| self.files.clone())
     }
+
+    /// The content of a file of the storage, or a part of it.
+    fn content(&self, request: &Seen, file: &str, no_range: bool) -> Answer {
+        match self
+            .uploads
+            .object(file)
+            .or_else(|| self.files.get(file).cloned())
+        {
+            Some(content) => content_answer(request, &content, no_range),
+            None => Answer::error(404, "EntryNotFound"),
+        }
+    }
+}
+
+/// A content, or the part of it that is asked for.
+fn content_answer(request: &Seen, content: &[u8], no_range: bool) -> Answer {
+    let range = request.range.as_deref().filter(|_| !no_range);
+    let Some(start) = range.and_then(|range| {
+        let start = range.strip_prefix("bytes=")?.split('-').next()?;
+        start.parse::<usize>().ok()
+    }) else {
+        return Answer::new(200, &[("Accept-Ranges", "bytes")], content);
+    };
+    let total = content.len();
+    if start >= total {
+        return Answer::error(416, "");
+    }
+    let range = format!("bytes {start}-{}/{total}", total - 1);
+    Answer::new(206, &[("Content-Range", &range)], &content[start..])
 }
 
 /// Sends an answer with its fault.

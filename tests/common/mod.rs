@@ -50,6 +50,35 @@ pub fn exclusive() -> MutexGuard<'static, ()> {
 
 /// A recipe for a small model trained from scratch on a file of sentences, with the given settings changed.
 pub fn small_recipe(head: &str, file: &Path, sets: &[impl AsRef<str>]) -> Recipe {
+    let scratch = r#"
+        [encoder.scratch]
+        vocabulary = 120
+        layers = 2
+        width = 32
+        heads = 2
+        feed_forward = 64
+        dropout = 0.0"#;
+    recipe_with(scratch, head, file, sets)
+}
+
+/// Like [`small_recipe`], with a pretrained encoder. Settings of an encoder from scratch are left out.
+pub fn pretrained_recipe(
+    encoder: &Path,
+    head: &str,
+    file: &Path,
+    sets: &[impl AsRef<str>],
+) -> Recipe {
+    let table = format!(
+        "[encoder]\npretrained = {:?}",
+        encoder.display().to_string()
+    );
+    let sets: Vec<&str> = sets.iter().map(AsRef::as_ref).collect();
+    let is_kept = |set: &&&str| !set.starts_with("encoder.scratch.");
+    let sets: Vec<&str> = sets.iter().filter(is_kept).copied().collect();
+    recipe_with(&table, head, file, &sets)
+}
+
+fn recipe_with(encoder: &str, head: &str, file: &Path, sets: &[impl AsRef<str>]) -> Recipe {
     let file = file.display();
     let text = format!(
         r#"
@@ -57,13 +86,7 @@ pub fn small_recipe(head: &str, file: &Path, sets: &[impl AsRef<str>]) -> Recipe
         train = ["{file}"]
         dev = ["{file}"]
         test = ["{file}"]
-        [encoder.scratch]
-        vocabulary = 120
-        layers = 2
-        width = 32
-        heads = 2
-        feed_forward = 64
-        dropout = 0.0
+        {encoder}
         [head]
         name = "{head}"
         [train]

@@ -178,7 +178,7 @@ impl Init {
             );
         }
         let mut dataset = datasets::find(name, &self.corpora.roots())?;
-        dataset.info.options.skip_bad = options.skip_bad.or(dataset.info.options.skip_bad);
+        dataset.add_general_options(&options);
         let part = |split: &str| {
             if dataset.splits().any(|known| known == split) {
                 dataset.load(split)

@@ -141,10 +141,9 @@ impl RecipeText<'_> {
                 "limit = {limit}   # the first training sentences only"
             )?;
         }
-        let options = toml::to_string(&init.format.options())?;
+        let options = toml::Table::try_from(init.format.options())?;
         if !options.is_empty() {
-            let options: Vec<&str> = options.lines().collect();
-            writeln!(text, "options = {{ {} }}", options.join(", "))?;
+            writeln!(text, "options = {}", toml::Value::from(options))?;
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use serde::{Serialize, Serializer};
 
 use super::SHOWN;
 use crate::error::Location;
+use crate::text::visible;
 
 /// Examples kept of each kind of finding; the count goes on.
 const MOST_EXAMPLES: usize = 1000;
@@ -169,9 +170,9 @@ impl Example {
 impl fmt::Display for Example {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.location.file.as_os_str().is_empty() {
-            f.write_str(&self.text)
+            f.write_str(&visible(&self.text))
         } else {
-            write!(f, "{}: {}", self.location, self.text)
+            write!(f, "{}: {}", self.location, visible(&self.text))
         }
     }
 }
@@ -206,7 +207,8 @@ pub struct Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}; {}", self.kind, self.message, self.remedy)?;
+        let (message, remedy) = (visible(&self.message), visible(self.remedy));
+        write!(f, "{}: {message}; {remedy}", self.kind)?;
         for example in self.examples.iter().take(SHOWN) {
             write!(f, "\n    {example}")?;
         }

@@ -1,7 +1,7 @@
 //! `dataset.toml`: the description of a dataset.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Component, Path};
 
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +35,11 @@ pub struct DatasetInfo {
     #[serde(default)]
     pub options: ReadOptions,
     /// Splits by name: train, dev and test.
+    #[serde(default)]
     pub splits: BTreeMap<String, SplitInfo>,
+    /// Names of the datasets that this one is made of, instead of files of its own. Its splits are theirs, joined.
+    #[serde(default)]
+    pub parts: Vec<String>,
     /// Counts in papers, where they differ from the files.
     #[serde(default)]
     pub papers: Vec<PaperCounts>,
@@ -96,6 +100,17 @@ pub enum InfoError {
         /// Name of the file.
         file: String,
     },
+    /// A dataset has both splits and parts, or neither.
+    #[error("a dataset has either splits or parts")]
+    SplitsOrParts,
+    /// A file is not in the dataset's folder.
+    #[error("splits.{split}.files: {file:?} is not a path inside the dataset's folder")]
+    Outside {
+        /// Name of the split.
+        split: String,
+        /// The path.
+        file: String,
+    },
     /// A split has neither files nor a split to hold out of.
     #[error("splits.{0} needs files or hold_out_of")]
     NoFiles(String),
@@ -125,11 +140,20 @@ impl DatasetInfo {
     }
 
     fn check(&self) -> Result<(), InfoError> {
+        if self.splits.is_empty() == self.parts.is_empty() {
+            return Err(InfoError::SplitsOrParts);
+        }
         let mut sources = Vec::new();
         for (name, split) in &self.splits {
             let stray = split.sha256.keys().find(|file| !split.files.contains(file));
             if let Some(file) = stray {
                 return Err(InfoError::UnknownFile {
+                    split: name.clone(),
+                    file: file.clone(),
+                });
+            }
+            if let Some(file) = split.files.iter().find(|file| !is_inside(file)) {
+                return Err(InfoError::Outside {
                     split: name.clone(),
                     file: file.clone(),
                 });
@@ -201,6 +225,7 @@ impl DatasetInfo {
             format: None,
             options: ReadOptions::default(),
             splits,
+            parts: Vec::new(),
             papers: Vec::new(),
             notes: None,
         })
@@ -227,6 +252,16 @@ impl DatasetInfo {
             licence = self.licence,
         )
     }
+}
+
+/// Whether a relative path stays in its folder.
+pub(super) fn is_inside(path: &str) -> bool {
+    let parts = Path::new(path).components();
+    !path.is_empty()
+        && !path.contains('\\')
+        && parts
+            .into_iter()
+            .all(|part| matches!(part, Component::Normal(_)))
 }
 
 impl SplitInfo {
@@ -271,5 +306,9 @@ mod tests {
         );
         refuse("sentences=25", "sha256={'c'='0'}", "not among its files");
         refuse("title", "titel", "titel");
+        for outside in ["../a.jsonl", "/a.jsonl", "x/../../a.jsonl", ".", ""] {
+            refuse("a.jsonl", outside, "inside the dataset's folder");
+        }
+        refuse("title", "parts=['a']\ntitle", "either splits or parts");
     }
 }

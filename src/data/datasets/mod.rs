@@ -1,11 +1,13 @@
 //! Datasets by name: their description, the location of their files, and a check of counts and hashes.
 //!
 //! A dataset is a folder `<root>/<name>/` with the files of a corpus. They are described by `dataset.toml`, either in that
-//! folder or, for the datasets in [`KNOWN`], in this program. `datasets/README.md` explains all fields.
+//! folder or, for the datasets in [`KNOWN`], in this program. A dataset can also be made of others; it needs no files then.
+//! `datasets/README.md` explains all fields.
 
 mod info;
 mod verify;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -29,8 +31,8 @@ macro_rules! known {
 /// Names of the datasets that this program describes, with the text of their `dataset.toml`.
 #[rustfmt::skip]
 pub const KNOWN: &[(&str, &str)] = known!(
-    "ace04" "ace05" "bc5cdr" "conll03" "conll04" "conllpp" "genia" "gum-open" "kbp17" "msra" "ncbi" "ontonotes5"
-    "quickstart" "resume" "scierc" "uner-zh-gsdsimp" "weibo" "wnut16" "wnut17"
+    "ace04" "ace05" "bc5cdr" "btc" "conll03" "conll04" "conllpp" "genia" "gum-open" "kbp17" "msra" "names-en" "ncbi"
+    "ontonotes5" "quickstart" "resume" "scierc" "uner-zh-gsdsimp" "weibo" "wikigold" "wnut16" "wnut17"
 );
 
 /// A dataset whose files were found.
@@ -44,6 +46,8 @@ pub struct Dataset {
     pub info: DatasetInfo,
     /// True when there is no `dataset.toml` and the splits were inferred from file names.
     pub inferred: bool,
+    /// The datasets that it is made of; none if it has files of its own.
+    pub parts: Vec<Dataset>,
 }
 
 /// The folders in which datasets are searched: the one given on the command line, those of [`VARIABLE`], then `datasets`.
@@ -86,7 +90,7 @@ pub fn known(name: &str) -> Option<DatasetInfo> {
 
 /// Finds a dataset by name: in the first root that has all files of at least one of its splits.
 pub fn find(name: &str, roots: &[PathBuf]) -> Result<Dataset> {
-    if name.trim().is_empty() {
+    if name.trim().is_empty() || !info::is_inside(name) || name.contains('/') {
         return Err(Error::Config(unknown(name, &names(roots), "nowhere")));
     }
     let mut searched = Vec::new();
@@ -97,6 +101,9 @@ pub fn find(name: &str, roots: &[PathBuf]) -> Result<Dataset> {
             searched.push(format!("{} (no such folder)", folder.display()));
             continue;
         };
+        if !found.parts.is_empty() {
+            return joined(name, folder, found, roots);
+        }
         if found
             .splits
             .values()
@@ -108,16 +115,56 @@ pub fn find(name: &str, roots: &[PathBuf]) -> Result<Dataset> {
                 folder,
                 info: found,
                 inferred,
+                parts: Vec::new(),
             });
         }
         searched.push(format!("{} (without the files)", folder.display()));
         info = info.or((!inferred).then_some(found));
+    }
+    if let Some(info) = info.take_if(|info| !info.parts.is_empty()) {
+        return joined(name, PathBuf::new(), info, roots);
     }
     let searched = searched.join(", ");
     Err(Error::Config(match info {
         Some(info) => info.how_to_get(name, &searched),
         None => unknown(name, &names(roots), &searched),
     }))
+}
+
+/// A dataset that is made of others.
+fn joined(name: &str, folder: PathBuf, info: DatasetInfo, roots: &[PathBuf]) -> Result<Dataset> {
+    let mut parts = Vec::new();
+    for part in &info.parts {
+        let part = find_with_files(part, roots)?;
+        let options = part.info.options.clone();
+        let options = options.with_general_options_of(&info.options);
+        let info = DatasetInfo {
+            options,
+            ..part.info
+        };
+        parts.push(Dataset { info, ..part });
+    }
+    Ok(Dataset {
+        name: name.to_string(),
+        folder,
+        info,
+        inferred: false,
+        parts,
+    })
+}
+
+/// Finds a part of a dataset, which must not be made of others.
+fn find_with_files(name: &str, roots: &[PathBuf]) -> Result<Dataset> {
+    let has_parts = |info: &DatasetInfo| !info.parts.is_empty();
+    let mut described = roots.iter().map(|root| describe(name, &root.join(name)));
+    let is_joined = known(name).as_ref().is_some_and(has_parts)
+        || described.any(|found| matches!(found, Ok(Some((info, _))) if has_parts(&info)));
+    if is_joined {
+        return Err(Error::Config(format!(
+            "dataset {name} is made of other datasets, so it cannot be part of one; name its parts instead"
+        )));
+    }
+    find(name, roots)
 }
 
 /// The description of a dataset from its folder, else from this program, else inferred from its file names (then the flag
@@ -147,26 +194,57 @@ fn unknown(name: &str, all: &[String], searched: &str) -> String {
 }
 
 impl Dataset {
-    /// Names of its splits, such as `dev`, `test`, `train`.
+    /// Names of its splits, such as `dev`, `test`, `train`, sorted.
     pub fn splits(&self) -> impl Iterator<Item = &str> {
-        self.info.splits.keys().map(String::as_str)
+        let parts = std::iter::once(self).chain(&self.parts);
+        let names: BTreeSet<&str> = parts
+            .flat_map(|part| part.info.splits.keys().map(String::as_str))
+            .collect();
+        names.into_iter()
+    }
+
+    /// Skips bad records and renames types as these options say, besides the dataset's own options.
+    pub fn add_general_options(&mut self, options: &ReadOptions) {
+        for dataset in
+            std::iter::once(&mut self.info).chain(self.parts.iter_mut().map(|part| &mut part.info))
+        {
+            dataset.options = dataset.options.clone().with_general_options_of(options);
+        }
+    }
+
+    /// The parts that have a split of this name; an error if there is none.
+    fn parts_with(&self, split: &str) -> Result<Vec<&Dataset>> {
+        let parts = self.parts.iter();
+        let parts: Vec<&Dataset> = parts
+            .filter(|part| part.info.splits.contains_key(split))
+            .collect();
+        if parts.is_empty() {
+            return Err(self.no_split(split));
+        }
+        Ok(parts)
     }
 
     fn split(&self, name: &str) -> Result<&SplitInfo> {
-        self.info.splits.get(name).ok_or_else(|| {
-            let all: Vec<&str> = self.splits().collect();
-            let near = nearest(name, all.iter().copied());
-            let near = near.map_or(String::new(), |near| format!("; did you mean {near:?}?"));
-            let all = all.join(", ");
-            Error::Config(format!(
-                "dataset {} has no split {name:?}{near} (it has {all})",
-                self.name
-            ))
-        })
+        (self.info.splits.get(name)).ok_or_else(|| self.no_split(name))
+    }
+
+    fn no_split(&self, name: &str) -> Error {
+        let all: Vec<&str> = self.splits().collect();
+        let near = nearest(name, all.iter().copied());
+        let near = near.map_or(String::new(), |near| format!("; did you mean {near:?}?"));
+        let all = all.join(", ");
+        Error::Config(format!(
+            "dataset {} has no split {name:?}{near} (it has {all})",
+            self.name
+        ))
     }
 
     /// The files of a split. For a held-out split: those of the split it is taken from.
     pub fn files(&self, split: &str) -> Result<Vec<PathBuf>> {
+        if !self.parts.is_empty() {
+            let parts = self.parts_with(split)?.into_iter();
+            return join(parts.map(|part| part.files(split)));
+        }
         let info = self.split(split)?;
         if let Some(source) = &info.hold_out_of {
             return self.files(source);
@@ -197,6 +275,10 @@ impl Dataset {
 
     /// The sentences of a split, without those that another split holds out.
     pub fn load(&self, split: &str) -> Result<Vec<Sentence>> {
+        if !self.parts.is_empty() {
+            let parts = self.parts_with(split)?.into_iter();
+            return join(parts.map(|part| part.load(split)));
+        }
         let mut sentences = self.read(split)?;
         let info = self.split(split)?;
         if info.hold_out_of.is_some() {
@@ -211,6 +293,10 @@ impl Dataset {
 
     /// All sentences of a split's files, including held-out ones, as used by papers without a dev split.
     pub fn load_whole(&self, split: &str) -> Result<Vec<Sentence>> {
+        if !self.parts.is_empty() {
+            let parts = self.parts_with(split)?.into_iter();
+            return join(parts.map(|part| part.load_whole(split)));
+        }
         match self.split(split)?.hold_out_of {
             Some(_) => self.load(split),
             None => self.read(split),
@@ -233,6 +319,12 @@ impl Dataset {
             entities,
         })
     }
+}
+
+/// One list of all items, or the first error.
+fn join<T>(lists: impl Iterator<Item = Result<Vec<T>>>) -> Result<Vec<T>> {
+    let lists: Vec<Vec<T>> = lists.collect::<Result<_>>()?;
+    Ok(lists.into_iter().flatten().collect())
 }
 
 #[cfg(test)]
@@ -258,12 +350,18 @@ mod tests {
     fn every_known_dataset_parses() {
         for (name, text) in KNOWN {
             let info = DatasetInfo::parse(text, Path::new(name)).unwrap();
+            let has_split = |split| info.splits.contains_key(split);
             assert!(
-                info.splits.contains_key("train") || info.splits.contains_key("test"),
+                has_split("train") || has_split("test") || !info.parts.is_empty(),
+                "{name}"
+            );
+            assert!(
+                info.parts.iter().all(|part| known(part).is_some()),
                 "{name}"
             );
             assert!(!info.types.is_empty() && !info.source.is_empty(), "{name}");
-            assert!(info.format.is_some() && known(name).is_some(), "{name}");
+            assert!(info.format.is_some() || !info.parts.is_empty(), "{name}");
+            assert!(known(name).is_some(), "{name}");
             let hashes = info.splits.values().flat_map(|split| split.sha256.values());
             assert!(hashes.into_iter().all(|hash| hash.len() == 64), "{name}");
         }
@@ -275,6 +373,61 @@ mod tests {
             KNOWN.len(),
             "a folder of datasets/ is missing in KNOWN"
         );
+    }
+
+    #[test]
+    fn a_dataset_can_be_made_of_others() {
+        let temporary = tempfile::tempdir().unwrap();
+        let root = temporary.path();
+        let described = |name: &str, text: &str| {
+            std::fs::create_dir_all(root.join(name)).unwrap();
+            std::fs::write(root.join(name).join("dataset.toml"), text).unwrap();
+        };
+        let fields = "title='t'\ndescription='d'\nlanguage='en'\nnested=false\ntypes=['X']\nsource='s'\nlicence='l'\n\
+            redistributable=true\n";
+        described("a", HELD_OUT);
+        jsonl(&root.join("a"), "a.jsonl", 10);
+        jsonl(&root.join("a"), "b.jsonl", 15);
+        jsonl(&root.join("b"), "train.jsonl", 3);
+        jsonl(&root.join("b"), "test.jsonl", 4);
+        described(
+            "both",
+            &format!("{fields}parts=['a','b']\n[options.rename]\nX='Y'\n"),
+        );
+        described("again", &format!("{fields}parts=['both']\n"));
+        described("itself", &format!("{fields}parts=['itself']\n"));
+        let roots = [root.to_path_buf()];
+        let both = find("both", &roots).unwrap();
+        assert_eq!(both.splits().collect::<Vec<_>>(), ["dev", "test", "train"]);
+        let train = both.load("train").unwrap();
+        assert_eq!(train.len(), 23 + 3);
+        assert!(
+            train
+                .iter()
+                .all(|sentence| sentence.entities[0].label == "Y")
+        );
+        assert_eq!(
+            (
+                both.load("dev").unwrap().len(),
+                both.load("test").unwrap().len()
+            ),
+            (2, 4)
+        );
+        assert_eq!(both.load_whole("train").unwrap().len(), 25 + 3);
+        assert_eq!(both.files("train").unwrap().len(), 3);
+        assert!(
+            both.load("tset")
+                .unwrap_err()
+                .to_string()
+                .contains("did you mean \"test\"?")
+        );
+        let checked = verify(&both).unwrap();
+        assert_eq!(checked.splits.len(), 3);
+        assert_eq!(checked.splits[0].split, "a train");
+        for name in ["again", "itself"] {
+            let error = find(name, &roots).unwrap_err().to_string();
+            assert!(error.contains("made of other datasets"), "{error}");
+        }
     }
 
     #[test]

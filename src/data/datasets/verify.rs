@@ -32,9 +32,16 @@ pub struct Verification {
     pub splits: Vec<SplitCheck>,
 }
 
-/// Compares counts and hashes of the files of every split with what is recorded. A missing file is an error.
+/// Compares counts and hashes of the files of every split with what is recorded. A missing file is an error. The parts of a
+/// dataset are compared with what is recorded of them.
 pub fn verify(dataset: &Dataset) -> Result<Verification> {
     let mut splits = Vec::new();
+    for part in &dataset.parts {
+        for checked in verify(part)?.splits {
+            let split = format!("{} {}", part.name, checked.split);
+            splits.push(SplitCheck { split, ..checked });
+        }
+    }
     for (name, split) in dataset
         .info
         .splits

@@ -123,8 +123,24 @@ impl Source {
             reserved.map_err(|error| Error::io(path, std::io::Error::other(error)))?;
             reader.read_to_end(&mut bytes).map_err(fail)?;
         }
-        Self::from_bytes(bytes)
-            .map_err(|problem| Error::data(Location::file(display_name(path)), problem))
+        let source = Self::from_bytes(bytes).and_then(|source| {
+            source.check_line_ends()?;
+            Ok(source)
+        });
+        source.map_err(|problem| Error::data(Location::file(display_name(path)), problem))
+    }
+
+    /// Fails if the lines of a text end with carriage returns only, as on computers before 2001: it would be one line.
+    fn check_line_ends(&self) -> std::result::Result<(), String> {
+        let is_text = super::detect::binary_format(&self.bytes).is_none();
+        let has = |byte: u8| self.bytes.contains(&byte);
+        let inner = self.bytes.trim_ascii().contains(&b'\r');
+        if is_text && inner && !has(b'\n') {
+            return Err(
+                "its lines end with carriage returns only; convert it with `tr '\\r' '\\n'`".into(),
+            );
+        }
+        Ok(())
     }
 
     /// The content of a file from its bytes: a text in UTF-8 or, with a byte-order mark, UTF-16, or a binary format.

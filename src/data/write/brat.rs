@@ -157,56 +157,15 @@ impl BratWriter {
         Ok(self.summary)
     }
 
-    /// The text and annotations of the sentences of a document.
+    /// The two files of the sentences of a document.
     fn pair(&mut self, items: &[Annotated<'_>]) -> Result<Pair> {
-        let mut pair = Pair {
-            name: self.name(items),
-            text: String::new(),
-            annotations: String::new(),
-        };
-        let runs = runs(items);
-        let lines = runs.len() > 1 || items[0].sentence.document.is_none();
-        let (mut offset, mut number) = (0, 0);
-        for run in runs {
-            for item in &items[run.clone()] {
-                self.summary.sentences += 1;
-                item.check(self.summary.sentences)?;
-            }
-            let document = Document::join(&items[run]);
-            for entity in &document.entities {
-                let label = entity.label;
-                if label.is_empty() || label.contains(char::is_whitespace) {
-                    let problem = format!(
-                        "the type `{}` contains white space, which brat does not allow; rename it, or write text_jsonl instead",
-                        label.escape_debug()
-                    );
-                    return Err(not_writable(self.summary.sentences, problem));
-                }
-                let (parts, texts) = lines_of(entity, offset);
-                let (parts, text) = (parts.join(";"), texts.join(" "));
-                if parts.is_empty() {
-                    self.summary.lose(Loss::Misaligned, 1);
-                    continue;
-                }
-                number += 1;
-                self.summary.entities += 1;
-                pair.annotations += &format!("T{number}\t{label} {parts}\t{text}\n");
-                if let Some(score) = entity.score {
-                    let score = rounded(score);
-                    pair.annotations +=
-                        &format!("#{number}\tAnnotatorNotes T{number}\tscore={score}\n");
-                }
-            }
-            records::lose_document_extras(&document, &[], &mut self.summary);
-            pair.text += &document.text;
-            offset += document.text.chars().count();
-            if lines && !pair.text.ends_with('\n') {
-                pair.text.push('\n');
-                offset += 1;
-            }
-        }
-        self.summary.documents += 1;
-        Ok(pair)
+        let name = self.name(items);
+        let (text, annotations) = standoff(items, &mut self.summary)?;
+        Ok(Pair {
+            name,
+            text,
+            annotations,
+        })
     }
 
     /// A file name for a document, unique in the folder.
@@ -238,6 +197,74 @@ impl BratWriter {
         }
         Ok(())
     }
+}
+
+/// The text and the annotations of the sentences of one document.
+///
+/// ```
+/// use nerzoo::data::write::{Annotated, brat_document};
+/// use nerzoo::text::{Entity, Mention, Sentence};
+///
+/// # fn main() -> nerzoo::error::Result<()> {
+/// let sentence = Sentence::from_words(["Ada", "wrote"]);
+/// let mentions = [Mention { entity: Entity::new(0, 1, "PER"), score: 0.93 }];
+/// let (text, annotations) = brat_document(&[Annotated::predicted(&sentence, &mentions)])?;
+/// assert_eq!(text, "Ada wrote\n");
+/// assert_eq!(annotations, "T1\tPER 0 3\tAda\n#1\tAnnotatorNotes T1\tscore=0.93\n");
+/// # Ok(())
+/// # }
+/// ```
+pub fn brat_document(items: &[Annotated<'_>]) -> Result<(String, String)> {
+    standoff(items, &mut Summary::default())
+}
+
+fn standoff(items: &[Annotated<'_>], summary: &mut Summary) -> Result<(String, String)> {
+    let (mut text, mut annotations) = (String::new(), String::new());
+    let runs = runs(items);
+    let has_name = items
+        .first()
+        .is_some_and(|item| item.sentence.document.is_some());
+    let lines = runs.len() > 1 || !has_name;
+    let (mut offset, mut number) = (0, 0);
+    for run in runs {
+        for item in &items[run.clone()] {
+            summary.sentences += 1;
+            item.check(summary.sentences)?;
+        }
+        let document = Document::join(&items[run]);
+        for entity in &document.entities {
+            let label = entity.label;
+            if label.is_empty() || label.contains(char::is_whitespace) {
+                let problem = format!(
+                    "the type `{}` contains white space, which brat does not allow; rename it, or write text_jsonl instead",
+                    label.escape_debug()
+                );
+                return Err(not_writable(summary.sentences, problem));
+            }
+            let (parts, texts) = lines_of(entity, offset);
+            let (parts, texts) = (parts.join(";"), texts.join(" "));
+            if parts.is_empty() {
+                summary.lose(Loss::Misaligned, 1);
+                continue;
+            }
+            number += 1;
+            summary.entities += 1;
+            annotations += &format!("T{number}\t{label} {parts}\t{texts}\n");
+            if let Some(score) = entity.score {
+                let score = rounded(score);
+                annotations += &format!("#{number}\tAnnotatorNotes T{number}\tscore={score}\n");
+            }
+        }
+        records::lose_document_extras(&document, &[], summary);
+        text += &document.text;
+        offset += document.text.chars().count();
+        if lines && !text.ends_with('\n') {
+            text.push('\n');
+            offset += 1;
+        }
+    }
+    summary.documents += 1;
+    Ok((text, annotations))
 }
 
 /// Offsets and texts of the parts of an entity. A part of several lines is one part per line, as in BRAT itself: an

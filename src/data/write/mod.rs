@@ -14,6 +14,7 @@ mod csv;
 mod doccano;
 pub mod documents;
 mod gliner;
+mod html;
 mod json_records;
 mod label_studio;
 mod prodigy;
@@ -32,10 +33,12 @@ use std::io::Write;
 use std::path::Path;
 
 pub use annotated::Annotated;
-pub use brat::BratWriter;
+pub use brat::{BratWriter, brat_document};
+pub use html::{ENTITY_STYLE, HtmlWriter};
 pub use label_studio::LabelStudioNames;
 pub use summary::{Loss, Summary};
 pub use text::bracketed;
+pub use text_jsonl::{PredictedDocument, PredictedMention};
 pub use writer::Writer;
 
 use super::{Format, TagScheme};
@@ -58,6 +61,8 @@ pub struct WriteOptions {
     pub tags: bool,
     /// Whether to fail if an entity cannot be represented, instead of leaving it out.
     pub strict: bool,
+    /// Predictions as text: colour the brackets with escape sequences of a terminal.
+    pub colour: bool,
     /// Names for Label Studio.
     pub label_studio: LabelStudioNames,
 }
@@ -72,6 +77,7 @@ impl WriteOptions {
             flat: false,
             tags: false,
             strict: false,
+            colour: false,
             label_studio: LabelStudioNames::default(),
         }
     }

@@ -8,7 +8,7 @@ use super::documents::Document;
 use super::summary::{Loss, Summary};
 use super::write_error;
 use crate::error::Result;
-use crate::text::{Mention, Sentence};
+use crate::text::{Mention, Sentence, visible};
 
 /// Writes the text of a sentence on a line, without entities.
 pub(super) fn plain(
@@ -39,13 +39,14 @@ pub(super) fn plain(
     writeln!(out, "{}", sentence.text).map_err(write_error)
 }
 
-/// Writes a document with its mentions in brackets.
+/// Writes a document with its mentions in brackets, in colour if the output is a terminal.
 pub(super) fn bracketed_document(
     out: &mut dyn Write,
     document: &Document<'_>,
+    colour: bool,
     summary: &mut Summary,
 ) -> Result<()> {
-    let (text, crossing) = brackets(document);
+    let (text, crossing) = brackets(document, colour);
     summary.entities += document.entities.len() - crossing;
     summary.lose(Loss::Crossing, crossing);
     writeln!(out, "{text}").map_err(write_error)
@@ -65,11 +66,22 @@ pub(super) fn bracketed_document(
 /// ```
 pub fn bracketed(sentence: &Sentence, mentions: &[Mention]) -> String {
     let item = Annotated::predicted(sentence, mentions);
-    brackets(&Document::join(&[item])).0
+    visible(&brackets(&Document::join(&[item]), false).0).into_owned()
 }
 
-/// The text with brackets, and the number of entities that were left out because they cross another one.
-fn brackets(document: &Document<'_>) -> (String, usize) {
+/// A type's colour on a terminal: the same for the same type in every run.
+fn terminal_colour(label: &str) -> u32 {
+    const FIRST: u32 = 31;
+    const COLOURS: u32 = 6;
+    let sum = label.bytes().fold(0u32, |sum, byte| {
+        sum.wrapping_mul(31).wrapping_add(byte.into())
+    });
+    FIRST + sum % COLOURS
+}
+
+/// The text with brackets, and the number of entities that were left out because they cross another one. With colour, control
+/// characters of the text and of types are replaced: a terminal would obey them.
+fn brackets(document: &Document<'_>, colour: bool) -> (String, usize) {
     let mut entities: Vec<(usize, usize, &str)> = (document.entities.iter())
         .filter_map(|entity| entity.span().map(|(start, end)| (start, end, entity.label)))
         .filter(|(start, end, _)| start < end)
@@ -82,17 +94,32 @@ fn brackets(document: &Document<'_>) -> (String, usize) {
     let characters = document.text.chars().map(Some).chain([None]);
     for (index, character) in characters.enumerate() {
         while let Some((_, label)) = open.pop_if(|(end, _)| *end == index) {
-            text.push(']');
-            text.push_str(label);
+            if colour {
+                let (number, label) = (terminal_colour(label), visible(label));
+                text.push_str(&format!("\x1b[1;{number}m]\x1b[22m{label}\x1b[0m"));
+            } else {
+                text.push(']');
+                text.push_str(label);
+            }
         }
         while let Some((_, end, label)) = next.next_if(|(start, ..)| *start == index) {
             if open.last().is_none_or(|(outer, _)| end <= *outer) {
-                text.push('[');
+                if colour {
+                    let number = terminal_colour(label);
+                    text.push_str(&format!("\x1b[1;{number}m[\x1b[0m"));
+                } else {
+                    text.push('[');
+                }
                 open.push((end, label));
                 written += 1;
             }
         }
-        text.extend(character);
+        match character {
+            Some(one) if colour && one.is_control() && !"\t\n".contains(one) => {
+                text.push('\u{fffd}')
+            }
+            _ => text.extend(character),
+        }
     }
     (text, document.entities.len() - written)
 }
@@ -125,6 +152,24 @@ mod tests {
             "[Zoë 👩‍🔬]PER of the  “[[北京]LOC Uni]ORG”."
         );
         assert_eq!(bracketed(&Sentence::default(), &[]), "");
+    }
+
+    #[test]
+    fn colours_are_for_terminals() {
+        let sentence = Sentence::from_words(["Bank", "of", "\x1b[31mOslo"]);
+        let mentions = [mention(0, 3, "ORG"), mention(2, 3, "L\x07")];
+        let item = Annotated::predicted(&sentence, &mentions);
+        let (text, left_out) = brackets(&Document::join(&[item]), true);
+        let (one, two) = (terminal_colour("ORG"), terminal_colour("L\x07"));
+        assert_eq!(
+            text,
+            format!(
+                "\x1b[1;{one}m[\x1b[0mBank of \x1b[1;{two}m[\x1b[0m\u{fffd}[31mOslo\x1b[1;{two}m]\x1b[22mL\\u{{7}}\x1b[0m\
+                 \x1b[1;{one}m]\x1b[22mORG\x1b[0m"
+            )
+        );
+        assert_eq!(left_out, 0);
+        assert!((31..=36).contains(&one) && (31..=36).contains(&two));
     }
 
     #[test]

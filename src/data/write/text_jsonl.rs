@@ -1,5 +1,8 @@
 //! Writing `text_jsonl`: texts with spans of characters.
 
+use std::borrow::Cow;
+
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -8,6 +11,7 @@ use super::documents::Document;
 use super::json_records::{self as records, Record};
 use super::summary::{Loss, Summary};
 use crate::data::words;
+use crate::error::Result;
 
 /// A sentence with `text` and entities as spans of characters.
 pub(super) fn record(item: &Annotated<'_>, summary: &mut Summary) -> Record {
@@ -37,27 +41,61 @@ pub(super) fn record(item: &Annotated<'_>, summary: &mut Summary) -> Record {
     record
 }
 
-/// A document with predicted mentions: offsets in the whole text, scores and the mentions' texts. Serialized as it is, because
-/// a long document has many mentions.
-#[derive(Serialize)]
-pub(super) struct PredictedDocument<'a> {
+/// A document with predicted mentions, as `predict` prints it.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct PredictedDocument<'a> {
+    /// The name of the document, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    doc: Option<&'a str>,
-    text: &'a str,
-    entities: Vec<PredictedMention<'a>>,
+    pub doc: Option<Cow<'a, str>>,
+    /// The text.
+    pub text: Cow<'a, str>,
+    /// Its mentions.
+    pub entities: Vec<PredictedMention<'a>>,
 }
 
-#[derive(Serialize)]
-struct PredictedMention<'a> {
-    start: usize,
-    end: usize,
-    label: &'a str,
+/// A mention with offsets in the text of its document.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct PredictedMention<'a> {
+    /// Its first character, counted in Unicode scalar values.
+    pub start: usize,
+    /// One past its last character.
+    pub end: usize,
+    /// Its type.
+    pub label: Cow<'a, str>,
+    /// The model's confidence, between 0 and 1. With a calibrated model, the probability that the mention is correct.
     #[serde(skip_serializing_if = "Option::is_none")]
-    score: Option<f64>,
-    text: &'a str,
+    pub score: Option<f64>,
+    /// Its text.
+    pub text: Cow<'a, str>,
 }
 
-/// The record of a document with predicted mentions.
+impl PredictedDocument<'_> {
+    /// The record of a text that was cut into these sentences; an empty text has none.
+    pub fn of(items: &[Annotated<'_>]) -> Result<PredictedDocument<'static>> {
+        for (index, item) in items.iter().enumerate() {
+            item.check(index + 1)?;
+        }
+        let document = Document::join(items);
+        Ok(predicted(&document, &mut Summary::default()).into_owned())
+    }
+
+    fn into_owned(self) -> PredictedDocument<'static> {
+        let owned = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
+        PredictedDocument {
+            doc: self.doc.map(owned),
+            text: owned(self.text),
+            entities: (self.entities.into_iter())
+                .map(|mention| PredictedMention {
+                    label: owned(mention.label),
+                    text: owned(mention.text),
+                    ..mention
+                })
+                .collect(),
+        }
+    }
+}
+
+/// The record of a document with predicted mentions. It borrows from the document, because a long one has many mentions.
 pub(super) fn predicted<'a>(
     document: &'a Document<'_>,
     summary: &mut Summary,
@@ -66,13 +104,13 @@ pub(super) fn predicted<'a>(
     let entities = entities.map(|((start, end), entity)| PredictedMention {
         start,
         end,
-        label: entity.label,
+        label: entity.label.into(),
         score: entity.score.map(rounded),
-        text: entity.texts.first().copied().unwrap_or_default(),
+        text: entity.texts.first().copied().unwrap_or_default().into(),
     });
     PredictedDocument {
-        doc: document.name,
-        text: &document.text,
+        doc: document.name.map(Cow::from),
+        text: document.text.as_ref().into(),
         entities: entities.collect(),
     }
 }

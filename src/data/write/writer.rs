@@ -197,7 +197,8 @@ impl<W: Write> Writer<W> {
             Body::Pubtator(pubtator) => return pubtator.record(&mut self.out, &document, summary),
             Body::Text => {
                 summary.lose(Loss::Score, document.entities.len());
-                return text::bracketed_document(&mut self.out, &document, summary);
+                let colour = self.options.colour;
+                return text::bracketed_document(&mut self.out, &document, colour, summary);
             }
             _ if self.options.format == Format::TextJsonl => {
                 let record = text_jsonl::predicted(&document, summary);

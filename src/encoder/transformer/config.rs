@@ -1,14 +1,18 @@
 //! Sizes of a transformer, and its creation with random weights.
 
 use burn::module::Initializer;
-use burn::nn::{DropoutConfig, EmbeddingConfig, LayerNormConfig, LinearConfig};
+use burn::nn::conv::Conv1dConfig;
+use burn::nn::{DropoutConfig, EmbeddingConfig, LayerNormConfig, LinearConfig, PaddingConfig1d};
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
 use super::Transformer;
+use super::convolution::Convolution;
 use super::layer::EncoderLayer;
-use super::layout::{Layout, ModernbertLayout};
+use super::layout::{DebertaConvolution, DebertaLayout, Layout, ModernbertLayout};
+use super::relative::DisentangledAttention;
 use super::rotary_attention::RotaryAttention;
+pub use crate::nn::activation::Activation;
 
 /// Family of a pretrained encoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,18 +36,6 @@ pub enum EncoderFamily {
     Modernbert,
 }
 
-/// Activation of the feed-forward sub-layer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Activation {
-    /// Exact GELU.
-    Gelu,
-    /// GELU with the tanh approximation.
-    GeluNew,
-    /// Rectified linear unit.
-    Relu,
-}
-
 /// Sizes of a transformer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -52,11 +44,11 @@ pub struct TransformerConfig {
     pub family: EncoderFamily,
     /// Number of rows of the word-piece embedding.
     pub vocabulary: usize,
-    /// Width of the embeddings; a projection follows when it differs from `width`.
+    /// Width of the embeddings; a projection follows when it differs from `width`, and in ALBERT.
     pub embedding_width: usize,
     /// Width of the layers.
     pub width: usize,
-    /// Number of layers.
+    /// Number of layers; those that share weights count as several.
     pub layers: usize,
     /// Number of attention heads.
     pub heads: usize,
@@ -90,9 +82,40 @@ impl TransformerConfig {
         }
     }
 
+    /// The layer that makes each hidden state from the one before, as an index of the transformer's layers. Families that
+    /// share weights use a layer several times.
+    pub fn order(&self) -> Vec<usize> {
+        match &self.layout {
+            Layout::Albert(layout) => layout.order(self.layers),
+            _ => (0..self.layers).collect(),
+        }
+    }
+
+    /// Number of layers with weights of their own.
+    fn distinct_layers(&self) -> usize {
+        match &self.layout {
+            Layout::Albert(layout) => layout.distinct_layers(),
+            _ => self.layers,
+        }
+    }
+
+    /// Whether a projection follows the embeddings; ALBERT has one even between equal widths.
+    fn has_projection(&self) -> bool {
+        self.embedding_width != self.width || matches!(self.layout, Layout::Albert(_))
+    }
+
     /// Largest number of pieces in a window, special ones included.
     pub fn window(&self) -> usize {
         self.positions.saturating_sub(self.first_position())
+    }
+
+    /// Rows and columns of the table of relative positions.
+    fn relative_table(&self) -> Option<[usize; 2]> {
+        match &self.layout {
+            Layout::Mpnet(layout) => Some([layout.buckets, self.heads]),
+            Layout::Deberta(layout) if layout.relative => Some([2 * layout.span(), self.width]),
+            _ => None,
+        }
     }
 
     /// Sets the probability of dropout everywhere.
@@ -113,11 +136,12 @@ impl TransformerConfig {
             mean: 0.0,
             std: 0.02,
         };
-        let embedding = |rows| {
-            EmbeddingConfig::new(rows, self.embedding_width)
+        let table = |rows, width| {
+            EmbeddingConfig::new(rows, width)
                 .with_initializer(normal.clone())
                 .init(device)
         };
+        let embedding = |rows| table(rows, self.embedding_width);
         let linear = |from, to| {
             LinearConfig::new(from, to)
                 .with_initializer(normal.clone())
@@ -127,6 +151,30 @@ impl TransformerConfig {
             LayerNormConfig::new(width)
                 .with_epsilon(self.norm_epsilon)
                 .init(device)
+        };
+        let deberta = match &self.layout {
+            Layout::Deberta(layout) => Some(layout),
+            _ => None,
+        };
+        let disentangled = |layout: &DebertaLayout| {
+            let own = |is_used: bool| {
+                (is_used && !layout.shared_key).then(|| linear(self.width, self.width))
+            };
+            DisentangledAttention {
+                key: own(layout.content_to_position),
+                query: own(layout.position_to_content),
+                content_to_position: layout.content_to_position,
+                position_to_content: layout.position_to_content,
+            }
+        };
+        let convolution = |layout: &DebertaConvolution| Convolution {
+            convolution: Conv1dConfig::new(self.width, self.width, layout.kernel)
+                .with_groups(layout.groups)
+                .with_padding(PaddingConfig1d::Same)
+                .init(device),
+            norm: norm(self.width),
+            dropout: DropoutConfig::new(self.dropout).init(),
+            activation: layout.activation,
         };
         let layer = || EncoderLayer {
             query: linear(self.width, self.width),
@@ -138,9 +186,11 @@ impl TransformerConfig {
             feed_forward_gate: None,
             feed_forward_outer: linear(self.feed_forward, self.width),
             feed_forward_norm: norm(self.width),
+            disentangled: (deberta.filter(|layout| layout.relative)).map(disentangled),
             dropout: DropoutConfig::new(self.dropout).init(),
             attention_dropout: DropoutConfig::new(self.attention_dropout).init(),
             heads: self.heads,
+            score_terms: deberta.map_or(1, DebertaLayout::score_terms),
             activation: self.activation,
             norm_epsilon: self.norm_epsilon as f32,
             rotary: None,
@@ -150,13 +200,27 @@ impl TransformerConfig {
             position_embeddings: (self.layout.has_position_embedding())
                 .then(|| embedding(self.positions)),
             token_type_embeddings: (self.token_types > 0).then(|| embedding(self.token_types)),
-            embedding_norm: norm(self.embedding_width),
-            projection: (self.embedding_width != self.width)
-                .then(|| linear(self.embedding_width, self.width)),
+            embedding_norm: norm(match deberta {
+                Some(_) => self.width,
+                None => self.embedding_width,
+            }),
+            projection: self.has_projection().then(|| {
+                LinearConfig::new(self.embedding_width, self.width)
+                    .with_initializer(normal.clone())
+                    .with_bias(deberta.is_none())
+                    .init(device)
+            }),
+            relative_embeddings: self
+                .relative_table()
+                .map(|[rows, width]| table(rows, width)),
+            relative_norm: (deberta.is_some_and(|layout| layout.normalised))
+                .then(|| norm(self.width)),
+            convolution: deberta.and_then(|layout| layout.convolution.as_ref().map(convolution)),
             dropout: DropoutConfig::new(self.dropout).init(),
-            layers: (0..self.layers).map(|_| layer()).collect(),
+            layers: (0..self.distinct_layers()).map(|_| layer()).collect(),
             final_norm: None,
-            order: (0..self.layers).map(|index| vec![index]).collect(),
+            order: self.order(),
+            layout: self.layout.clone(),
             first_position: self.first_position(),
             norm_epsilon: self.norm_epsilon as f32,
         }
@@ -190,9 +254,11 @@ impl TransformerConfig {
             feed_forward_gate: Some(linear(width, inner, std, layout.feed_forward_bias)),
             feed_forward_outer: linear(inner, width, last, layout.feed_forward_bias),
             feed_forward_norm: norm(),
+            disentangled: None,
             dropout: DropoutConfig::new(layout.feed_forward_dropout).init(),
             attention_dropout: DropoutConfig::new(self.attention_dropout).init(),
             heads: self.heads,
+            score_terms: 1,
             activation: self.activation,
             norm_epsilon: self.norm_epsilon as f32,
             rotary: Some(layout.attention(index)),
@@ -205,10 +271,14 @@ impl TransformerConfig {
             token_type_embeddings: None,
             embedding_norm: norm(),
             projection: None,
+            relative_embeddings: None,
+            relative_norm: None,
+            convolution: None,
             dropout: DropoutConfig::new(self.dropout).init(),
             layers: (0..self.layers).map(layer).collect(),
             final_norm: Some(norm()),
-            order: (0..self.layers).map(|index| vec![index]).collect(),
+            order: self.order(),
+            layout: self.layout.clone(),
             first_position: 0,
             norm_epsilon: self.norm_epsilon as f32,
         }

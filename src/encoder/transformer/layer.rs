@@ -5,12 +5,14 @@ use std::sync::Arc;
 use burn::module::Module;
 use burn::nn::{Dropout, LayerNorm, Linear};
 use burn::tensor::Tensor;
-use burn::tensor::activation::{gelu_approximate, relu, softmax};
+use burn::tensor::activation::softmax;
 
-use super::config::Activation;
+use super::relative::{DisentangledAttention, RelativePositions};
 use super::rotary_attention::RotaryAttention;
-use crate::nn::activation::gelu;
-use crate::nn::fused::transformer::{LayerDropout, LayerParams, TransformerLayer};
+use crate::nn::activation::Activation;
+use crate::nn::fused::transformer::{
+    DistanceRows, LayerDropout, LayerParams, PositionInputs, TransformerLayer,
+};
 
 /// Self-attention and a feed-forward sub-layer, each with a residual connection. The norms follow the sub-layers, or come
 /// before them in layers with rotary positions.
@@ -25,10 +27,14 @@ pub(super) struct EncoderLayer {
     pub(super) feed_forward_gate: Option<Linear>,
     pub(super) feed_forward_outer: Linear,
     pub(super) feed_forward_norm: LayerNorm,
+    pub(super) disentangled: Option<DisentangledAttention>,
     pub(super) dropout: Dropout,
     pub(super) attention_dropout: Dropout,
     #[module(skip)]
     pub(super) heads: usize,
+    /// Number of terms by which the attention scores are scaled.
+    #[module(skip)]
+    pub(super) score_terms: usize,
     #[module(skip)]
     pub(super) activation: Activation,
     #[module(skip)]
@@ -40,7 +46,7 @@ pub(super) struct EncoderLayer {
 
 impl EncoderLayer {
     /// Runs the layer as one fused kernel over packed rows. `lengths` are the lengths of the rows, `index` is the number
-    /// of the layer, and `seed` the seed of its dropout in training.
+    /// of the layer, and `seed` the seed of its dropout in training. Relative positions are those of the transformer.
     ///
     /// # Shapes
     /// - states, output: `[pieces, width]`
@@ -49,6 +55,7 @@ impl EncoderLayer {
         index: usize,
         states: Tensor<2>,
         lengths: &Arc<Vec<usize>>,
+        positions: Option<&RelativePositions>,
         seed: Option<u32>,
     ) -> Tensor<2> {
         let [_, width] = states.dims();
@@ -61,6 +68,8 @@ impl EncoderLayer {
             heads: self.heads,
             width,
             inner: self.feed_forward_inner.weight.dims()[1],
+            score_terms: self.score_terms,
+            activation: self.activation,
             epsilon: self.norm_epsilon,
             dropout: seed.map(dropout),
         };
@@ -74,29 +83,52 @@ impl EncoderLayer {
             attention_norm: self.post_norm().into(),
             feed_forward_norm: (&self.feed_forward_norm).into(),
         };
-        kernel.forward(states, params)
+        let positions = positions.map(|positions| self.position_inputs(positions));
+        kernel.forward(states, params, positions)
+    }
+
+    /// The kernel's inputs for relative positions: projected ones, or those of the transformer as biases.
+    fn position_inputs<'a>(
+        &self,
+        positions: &'a RelativePositions,
+    ) -> (&'a DistanceRows, PositionInputs<Tensor<2>>) {
+        let inputs = match &self.disentangled {
+            Some(disentangled) => {
+                let content = [&self.query, &self.key];
+                let projected = disentangled.project(positions, content, &self.dropout);
+                PositionInputs {
+                    keys: projected.keys,
+                    queries: projected.queries,
+                    bias: None,
+                }
+            }
+            None => PositionInputs {
+                keys: None,
+                queries: None,
+                bias: Some(positions.table.clone()),
+            },
+        };
+        (&positions.rows, inputs)
     }
 
     /// Runs the layer by Burn's operations over padded rows. `bias` is added to the attention scores.
     ///
     /// # Shapes
     /// - states, output: `[rows, pieces, width]`
-    /// - bias: `[rows, 1, 1, pieces]`
-    pub(super) fn forward(&self, states: Tensor<3>, bias: Option<&Tensor<4>>) -> Tensor<3> {
-        let attended = self.dropout.forward(self.attend(states.clone(), bias));
+    /// - bias: `[rows or 1, heads or 1, pieces or 1, pieces]`
+    pub(super) fn forward(
+        &self,
+        states: Tensor<3>,
+        bias: Option<&Tensor<4>>,
+        positions: Option<&RelativePositions>,
+    ) -> Tensor<3> {
+        let attended = self.attend(states.clone(), bias, positions);
+        let attended = self.dropout.forward(attended);
         let states = self.post_norm().forward(states + attended);
-        let inner = self.activate(self.feed_forward_inner.forward(states.clone()));
+        let inner = self.feed_forward_inner.forward(states.clone());
+        let inner = self.activation.forward(inner);
         let outer = self.dropout.forward(self.feed_forward_outer.forward(inner));
         self.feed_forward_norm.forward(states + outer)
-    }
-
-    /// The activation of the feed-forward sub-layer.
-    pub(super) fn activate(&self, inner: Tensor<3>) -> Tensor<3> {
-        match self.activation {
-            Activation::Gelu => gelu(inner),
-            Activation::GeluNew => gelu_approximate(inner),
-            Activation::Relu => relu(inner),
-        }
     }
 
     /// The norm after the attention, which all layouts but ModernBERT's have.
@@ -104,7 +136,12 @@ impl EncoderLayer {
         (self.attention_norm.as_ref()).expect("layers with a norm after the attention have one")
     }
 
-    fn attend(&self, states: Tensor<3>, bias: Option<&Tensor<4>>) -> Tensor<3> {
+    fn attend(
+        &self,
+        states: Tensor<3>,
+        bias: Option<&Tensor<4>>,
+        positions: Option<&RelativePositions>,
+    ) -> Tensor<3> {
         let [rows, pieces, width] = states.dims();
         let depth = width / self.heads;
         let split = |tensor: Tensor<3>| -> Tensor<4> {
@@ -112,11 +149,17 @@ impl EncoderLayer {
                 .reshape([rows, pieces, self.heads, depth])
                 .swap_dims(1, 2)
         };
+        let scale = ((depth * self.score_terms) as f32).sqrt();
         // There are fewer values in the queries than in the scores to scale.
-        let query = split(self.query.forward(states.clone()) / (depth as f32).sqrt());
+        let query = split(self.query.forward(states.clone()) / scale);
         let key = split(self.key.forward(states.clone()));
         let value = split(self.value.forward(states));
-        let mut scores = query.matmul(key.transpose()); // [rows, heads, pieces, pieces]
+        let mut scores = query.clone().matmul(key.clone().transpose()); // [rows, heads, pieces, pieces]
+        if let (Some(disentangled), Some(positions)) = (&self.disentangled, positions) {
+            let content = [&self.query, &self.key];
+            let projected = disentangled.project(positions, content, &self.dropout);
+            scores = projected.add_scores(scores, positions, [query, key], scale);
+        }
         if let Some(bias) = bias {
             scores = scores + bias.clone();
         }

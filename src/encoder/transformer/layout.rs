@@ -35,6 +35,15 @@ impl Layout {
             Layout::Modernbert(_) => false,
         }
     }
+
+    /// Whether attention scores depend on a table of relative positions.
+    pub(super) fn uses_relative_positions(&self) -> bool {
+        match self {
+            Layout::Mpnet(_) => true,
+            Layout::Deberta(layout) => layout.relative && layout.score_terms() > 1,
+            Layout::Bert | Layout::Albert(_) | Layout::Modernbert(_) => false,
+        }
+    }
 }
 
 /// Sharing of weights between ALBERT's layers.
@@ -47,11 +56,35 @@ pub struct AlbertLayout {
     pub layers_per_group: usize,
 }
 
+impl AlbertLayout {
+    /// Number of layers with weights of their own.
+    pub fn distinct_layers(&self) -> usize {
+        self.groups.saturating_mul(self.layers_per_group)
+    }
+
+    /// The order in which layers are applied if groups are applied `applications` times. The groups are numbered as in the
+    /// reference implementation, which divides floating-point numbers.
+    pub fn order(&self, applications: usize) -> Vec<usize> {
+        if self.distinct_layers() == 0 {
+            return Vec::new();
+        }
+        let share = applications as f64 / self.groups as f64;
+        (0..applications)
+            .map(|index| ((index as f64 / share) as usize).min(self.groups - 1))
+            .flat_map(|group| {
+                let first = group * self.layers_per_group;
+                first..first + self.layers_per_group
+            })
+            .collect()
+    }
+}
+
 /// Relative positions of MPNet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MpnetLayout {
-    /// Number of distances that are told apart, the larger ones in ranges.
+    /// Number of rows of the table of biases. The first 32 are used: distances are told apart up to 7, and larger ones in
+    /// ranges.
     pub buckets: usize,
 }
 
@@ -59,6 +92,8 @@ pub struct MpnetLayout {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DebertaLayout {
+    /// Whether relative positions are used. Without them, the two next settings only scale the scores.
+    pub relative: bool,
     /// Add scores between the content of a piece and the position of another one relative to it.
     pub content_to_position: bool,
     /// Add scores between the position of a piece and the content of another one.
@@ -109,4 +144,35 @@ pub struct ModernbertLayout {
     pub norm_bias: bool,
     /// Dropout inside the feed-forward network.
     pub feed_forward_dropout: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_of_a_group_follow_each_other() {
+        let order = |groups, layers_per_group, applications| {
+            let layout = AlbertLayout {
+                groups,
+                layers_per_group,
+            };
+            layout.order(applications)
+        };
+        assert_eq!(order(1, 1, 4), [0, 0, 0, 0]);
+        assert_eq!(order(3, 1, 3), [0, 1, 2]);
+        assert_eq!(order(2, 2, 5), [0, 1, 0, 1, 0, 1, 2, 3, 2, 3]);
+        assert_eq!(order(3, 1, 5), [0, 0, 1, 1, 2]);
+        // Groups that are never used.
+        assert_eq!(order(5, 1, 3), [0, 1, 3]);
+        for [groups, layers_per_group] in [[0, 1], [1, 0], [0, 0]] {
+            assert!(order(groups, layers_per_group, 3).is_empty());
+        }
+        for groups in 1..20 {
+            for applications in 1..40 {
+                let order = order(groups, 1, applications);
+                assert!(order.is_sorted() && order.iter().all(|group| *group < groups));
+            }
+        }
+    }
 }

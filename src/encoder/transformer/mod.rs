@@ -1,12 +1,14 @@
 //! One transformer for all families of encoders. What a family has beyond BERT's layers is its [`Layout`].
 //!
-//! On the CPU it runs on packed
-//! rows through fused kernels; on other devices on padded rows through Burn's operations.
+//! On the CPU it runs on packed rows through fused kernels; on other devices on padded rows through Burn's operations.
 
+mod check;
 mod config;
+mod convolution;
 mod layer;
 mod layout;
 mod pre_norm;
+mod relative;
 mod rotary_attention;
 mod states;
 
@@ -16,12 +18,16 @@ use burn::module::Module;
 use burn::nn::{Dropout, Embedding, LayerNorm, Linear};
 use burn::tensor::{Device, Int, Tensor};
 
+pub use check::{LIMITS, Limit, SizeError};
 pub use config::{Activation, EncoderFamily, TransformerConfig};
+use convolution::Convolution;
 use layer::EncoderLayer;
 pub use layout::{
     AlbertLayout, DebertaConvolution, DebertaLayout, Layout, ModernbertLayout, MpnetLayout,
 };
 use pre_norm::ByAttention;
+pub(in crate::encoder) use relative::MPNET_BUCKETS;
+use relative::RelativePositions;
 pub use states::PieceStates;
 
 use super::batching::{PackedRows, starts};
@@ -37,12 +43,17 @@ pub struct Transformer {
     token_type_embeddings: Option<Embedding>,
     embedding_norm: LayerNorm,
     projection: Option<Linear>,
+    relative_embeddings: Option<Embedding>,
+    relative_norm: Option<LayerNorm>,
+    convolution: Option<Convolution>,
     dropout: Dropout,
     layers: Vec<EncoderLayer>,
     final_norm: Option<LayerNorm>,
-    /// For each step from one hidden state to the next, the layers that make it; some families use layers several times.
+    /// The layer that makes each hidden state from the one before; some families use layers several times.
     #[module(skip)]
-    order: Vec<Vec<usize>>,
+    order: Vec<usize>,
+    #[module(skip)]
+    layout: Layout,
     #[module(skip)]
     first_position: usize,
     #[module(skip)]
@@ -53,6 +64,11 @@ impl Transformer {
     /// The device that the weights are on.
     pub fn device(&self) -> Device {
         self.word_embeddings.weight.device()
+    }
+
+    /// The structure of the layers.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
     }
 
     /// Encodes rows of pieces. The states are the mean of the outputs of the last `average` layers. The vectors of
@@ -66,8 +82,10 @@ impl Transformer {
         prompt: Option<Tensor<2>>,
         average: usize,
     ) -> PieceStates {
-        let gelu = (self.layers.iter()).all(|layer| layer.activation == Activation::Gelu);
-        if gelu && fused::runs_on(&self.device()) {
+        // The kernel of layers with rotary positions computes GELU only.
+        let has_kernel = (self.layers.iter())
+            .all(|layer| layer.rotary.is_none() || layer.activation == Activation::Gelu);
+        if has_kernel && fused::runs_on(&self.device()) {
             self.forward_packed(rows, prompt, average)
         } else {
             self.forward_padded(rows, prompt, average)
@@ -86,13 +104,31 @@ impl Transformer {
         let ids = Tensor::<1, Int>::from_ints(rows.padded_ids().as_slice(), &device)
             .reshape([rows.len(), rows.width()]);
         let lengths = with_prompts(rows, prompts);
-        let bias = attention_bias(&lengths, prompts + rows.width(), &device);
-        let columns = prompts + rows.width();
-        let rotary = ByAttention::padded(&self.layers, &lengths, columns, &device);
+        let pieces = prompts + rows.width();
+        let mut bias = attention_bias(&lengths, pieces, &device);
+        let positions = self.relative_positions(pieces);
+        if let (Layout::Mpnet(_), Some(positions)) = (&self.layout, &positions) {
+            // All layers have the same.
+            let relative = positions.bias();
+            bias = Some(match bias {
+                Some(bias) => bias + relative,
+                None => relative,
+            });
+        }
+        let rotary = ByAttention::padded(&self.layers, &lengths, pieces, &device);
         let states = self.embed(ids, prompt);
-        let states = self.run_layers(states, average, |_, layer, states| match rotary.of(layer) {
-            Some(attention) => layer.forward_pre_norm(states, attention),
-            None => layer.forward(states, bias.as_ref()),
+        let states = self.run_layers(states, average, |index, layer, states| {
+            if let Some(attention) = rotary.of(layer) {
+                return layer.forward_pre_norm(states, attention);
+            }
+            let run = |states| layer.forward(states, bias.as_ref(), positions.as_ref());
+            match &self.convolution {
+                Some(convolution) if index == 0 => {
+                    let output = run(states.clone());
+                    convolution.forward(states, output, &lengths)
+                }
+                _ => run(states),
+            }
         });
         let [count, columns, width] = states.dims();
         let row_starts = (0..count).map(|row| row * columns).collect();
@@ -112,18 +148,40 @@ impl Transformer {
         let prompts = prompt.as_ref().map_or(0, |prompt| prompt.dims()[0]);
         let lengths = Arc::new(with_prompts(rows, prompts));
         let states = self.embed_packed(rows, prompt, &lengths, seed);
+        let positions = self.relative_positions(lengths.iter().copied().max().unwrap_or(0));
         let rotary = ByAttention::packed(&self.layers, &lengths);
         let states = self.run_layers(states, average, |index, layer, states| {
-            match rotary.of(layer) {
-                Some(table) => layer.forward_pre_norm_packed(index, states, &lengths, table, seed),
-                None => layer.forward_packed(index, states, &lengths, seed),
+            if let Some(table) = rotary.of(layer) {
+                return layer.forward_pre_norm_packed(index, states, &lengths, table, seed);
+            }
+            let run =
+                |states| layer.forward_packed(index, states, &lengths, positions.as_ref(), seed);
+            match &self.convolution {
+                Some(convolution) if index == 0 => {
+                    let output = run(states.clone());
+                    convolution.forward_packed(states, output, &lengths)
+                }
+                _ => run(states),
             }
         });
         PieceStates::new(states, &rows.lengths, starts(&lengths), prompts)
     }
 
-    /// Runs all layers and returns the mean output of the last `average`. `run` is given the number of the application of a
-    /// layer, from 0 on.
+    /// Relative positions of rows of up to `longest` pieces; `None` if the layers do not use any.
+    fn relative_positions(&self, longest: usize) -> Option<RelativePositions> {
+        let table = self.relative_embeddings.as_ref()?;
+        if !self.layout.uses_relative_positions() {
+            return None;
+        }
+        let mut positions = RelativePositions::new(table.weight.val(), &self.layout, longest);
+        if let Some(norm) = &self.relative_norm {
+            positions.table = norm.forward(positions.table);
+        }
+        Some(positions)
+    }
+
+    /// Runs all layers in order and returns the mean output of the last `average`. `run` is given the number of the
+    /// application of a layer, from 0 on.
     fn run_layers<const D: usize>(
         &self,
         mut states: Tensor<D>,
@@ -133,12 +191,8 @@ impl Transformer {
         let steps = self.order.len();
         let average = average.clamp(1, steps.max(1));
         let mut sum: Option<Tensor<D>> = None;
-        let mut applied = 0;
-        for (step, layers) in self.order.iter().enumerate() {
-            for index in layers {
-                states = run(applied, &self.layers[*index], states);
-                applied += 1;
-            }
+        for (step, index) in self.order.iter().enumerate() {
+            states = run(step, &self.layers[*index], states);
             if step + 1 == steps
                 && let Some(norm) = &self.final_norm
             {
@@ -175,17 +229,25 @@ impl Transformer {
         }
         let width = self.embedding_norm.gamma.dims()[0];
         let first = self.first_position;
-        let (table, positions) = match &self.position_embeddings {
-            Some(table) => {
-                let positions = lengths.iter().flat_map(|length| first..first + length);
-                (table.weight.val(), positions.collect())
+        let positions = lengths.iter().flat_map(|length| first..first + length);
+        let mut position_table = self.position_embeddings.as_ref().map(|t| t.weight.val());
+        let mut token_type = self.token_type();
+        if self.projects_sum() {
+            // The kernel adds and normalises at once, so what is projected in between is added before.
+            if let Some(table) = position_table.take() {
+                embedded = embedded + look_up(table, positions.clone().collect());
             }
+            if let Some(token_type) = token_type.take() {
+                embedded = embedded + token_type.unsqueeze();
+            }
+            embedded = self.project(embedded);
+        }
+        let (position_table, positions) = match position_table {
+            Some(table) => (table, positions.collect()),
             None => {
                 let pieces = lengths.iter().sum();
-                (
-                    Tensor::zeros([1, width], &self.device()),
-                    vec![0; pieces].into(),
-                )
+                let zeros = Tensor::zeros([1, width], &self.device());
+                (zeros, vec![0; pieces].into())
             }
         };
         let embedding_sum = EmbeddingSum {
@@ -193,12 +255,29 @@ impl Transformer {
             epsilon: self.norm_epsilon,
             dropout: seed.map(|seed| EmbeddingSum::dropout(seed, self.dropout.prob)),
         };
-        let token_type = match &self.token_type_embeddings {
-            Some(table) => table.weight.val().narrow(0, 0, 1).reshape([width]),
-            None => Tensor::zeros([width], &self.device()),
-        };
+        let token_type = token_type.unwrap_or_else(|| Tensor::zeros([width], &self.device()));
         let norm = (&self.embedding_norm).into();
-        self.project(embedding_sum.forward(embedded, table, token_type, norm))
+        let states = embedding_sum.forward(embedded, position_table, token_type, norm);
+        if self.projects_sum() {
+            states
+        } else {
+            self.project(states)
+        }
+    }
+
+    /// The embedding of the first token type, which all pieces have.
+    ///
+    /// # Shapes
+    /// - output: `[embedding width]`
+    fn token_type(&self) -> Option<Tensor<1>> {
+        let table = self.token_type_embeddings.as_ref()?.weight.val();
+        let [_, width] = table.dims();
+        Some(table.narrow(0, 0, 1).reshape([width]))
+    }
+
+    /// Whether the sum of the embeddings is projected before it is normalised, and not after.
+    fn projects_sum(&self) -> bool {
+        self.projection.is_some() && matches!(self.layout, Layout::Deberta(_))
     }
 
     /// Input of the first layer for padded rows.
@@ -225,6 +304,10 @@ impl Transformer {
         }
         if let Some(token_types) = &self.token_type_embeddings {
             embedded = embedded + token_types.forward(Tensor::zeros([1, 1], &device));
+        }
+        if self.projects_sum() {
+            let states = self.embedding_norm.forward(self.project(embedded));
+            return self.dropout.forward(states);
         }
         let states = self.embedding_norm.forward(embedded);
         self.project(self.dropout.forward(states))

@@ -124,7 +124,8 @@ impl EncoderLayer {
         let attended = self.attend_rotary(normalised, attention);
         let states = states + self.attention_dropout.forward(attended);
         let normalised = self.feed_forward_norm.forward(states.clone());
-        let mut inner = self.activate(self.feed_forward_inner.forward(normalised.clone()));
+        let mut inner =
+            (self.activation).forward(self.feed_forward_inner.forward(normalised.clone()));
         if let Some(gate) = &self.feed_forward_gate {
             inner = inner * gate.forward(normalised);
         }

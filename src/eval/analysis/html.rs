@@ -6,7 +6,7 @@ use super::entity_boxes::{EntityBox, draw_sentence};
 use super::errors::{PredictionOutcome, SentenceOutcomes};
 use super::report_table::{CellKind, ReportTable, RowGroup, TableCell};
 use super::{Analysis, WorstSentence};
-use crate::text::Entity;
+use crate::text::{Entity, visible};
 
 const STYLE: &str = include_str!("report.css");
 
@@ -38,7 +38,7 @@ impl Analysis {
                 body { (self.body(&title)) }
             }
         };
-        replace_control_characters(&page.into_string())
+        visible(&page.into_string()).into_owned()
     }
 
     fn body(&self, title: &str) -> Markup {
@@ -251,20 +251,6 @@ fn draw_cell(cell: &TableCell) -> Markup {
     }
 }
 
-/// HTML does not allow control characters, not even escaped; they become a replacement character.
-fn replace_control_characters(html: &str) -> String {
-    let allowed = |character: char| !character.is_control() || "\t\n".contains(character);
-    html.chars()
-        .map(|character| {
-            if allowed(character) {
-                character
-            } else {
-                '\u{fffd}'
-            }
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::tests::example;
@@ -341,7 +327,7 @@ mod tests {
         assert_well_formed(&html);
         assert!(!html.contains("<script") && !html.contains("<!--"));
         assert!(html.contains("&lt;/td&gt;&lt;script&gt;"));
-        assert!(html.contains("&lt;/script&gt;\u{fffd}") && !html.contains('\u{0}'));
+        assert!(html.contains("&lt;/script&gt;\\u{0}") && !html.contains('\u{0}'));
     }
 
     #[test]

@@ -11,6 +11,9 @@ use crate::encoder::WordStates;
 use crate::heads::Losses;
 use crate::nn::mask::has_padding;
 
+/// Smaller values of `out_weight` count as this one where its logarithm is taken.
+const LEAST_OUT_WEIGHT: f64 = 1e-6;
+
 /// Equation (7): the mean over all real cells of the batch, of every type and on both sides of the diagonal. With a
 /// `joint_weight`, also the mean over all spans of the cross-entropy of none and the types.
 pub fn loss(head: &Bopn, states: &WordStates, gold: &Gold) -> Losses {
@@ -48,28 +51,26 @@ pub fn loss(head: &Bopn, states: &WordStates, gold: &Gold) -> Losses {
 }
 
 /// Cross-entropy of none and the types, summed over the spans. `gold` is [batch, words, words].
+///
+/// Cells out of range weigh `out_weight` in the other loss, so their scores are too low by its logarithm. Here all spans weigh
+/// the same, and that logarithm is added back: both losses then have the same optimum, and `none_bias = -ln(out_weight)` makes
+/// up for it in prediction.
 fn over_spans(head: &Bopn, logits: Tensor<5>, gold: &[i32], lengths: &[usize]) -> Tensor<1> {
     let [batch, _, _, words, _] = logits.dims();
     let device = logits.device();
-    let mut weights = vec![0f32; gold.len()];
+    let mut is_span = vec![0f32; gold.len()];
     for (sentence, length) in lengths.iter().enumerate() {
         for start in 0..*length {
             let row = (sentence * words + start) * words;
-            for cell in row + start..row + length {
-                let is_none = gold[cell] == 0;
-                weights[cell] = if is_none {
-                    head.config.out_weight as f32
-                } else {
-                    1.0
-                };
-            }
+            is_span[row + start..row + length].fill(1.0);
         }
     }
     let shape = [batch, 1, words * words];
-    let weights = Tensor::<3>::from_data(TensorData::new(weights, shape), &device);
+    let is_span = Tensor::<3>::from_data(TensorData::new(is_span, shape), &device);
     let gold = Tensor::<1, Int>::from_ints(gold, &device).reshape(shape);
-    let log_probabilities = log_softmax(head.joint_scores(logits), 1);
-    (log_probabilities.gather(1, gold) * weights).sum().neg()
+    let none_score = -head.config.out_weight.max(LEAST_OUT_WEIGHT).ln();
+    let log_probabilities = log_softmax(head.joint_scores(logits, none_score), 1);
+    (log_probabilities.gather(1, gold) * is_span).sum().neg()
 }
 
 /// Cross-entropy, summed over real cells. `logits` are [batch, labels, types, words, words], `gold` is

@@ -300,13 +300,13 @@ impl Bopn {
     }
 
     /// Joint scores of none and the types of each span, from final scores: [batch, 1 + types, words²]. The score of a type
-    /// is that of its centre relative to "out of range", and the score of none is 0.
-    pub(super) fn joint_scores(&self, logits: Tensor<5>) -> Tensor<3> {
+    /// is that of its centre relative to "out of range".
+    pub(super) fn joint_scores(&self, logits: Tensor<5>, none_score: f64) -> Tensor<3> {
         let [batch, _, types, words, _] = logits.dims();
         let centre = self.scheme.id(Offset::Centre).unwrap_or(0);
         let scores = logits.clone().narrow(1, centre, 1) - logits.narrow(1, 0, 1);
         let scores = scores.reshape([batch, types, words * words]);
-        let none = Tensor::zeros([batch, 1, words * words], &scores.device());
+        let none = Tensor::full([batch, 1, words * words], none_score, &scores.device());
         Tensor::cat(vec![none, scores], 1)
     }
 }

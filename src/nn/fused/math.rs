@@ -128,34 +128,79 @@ pub fn add(values: &mut [f32], addends: &[f32]) {
     }
 }
 
-/// `gelu(rows + bias)` in place, with `gelu(x) = x Φ(x)` and `Φ(x) = (1 + erf(x / √2)) / 2`.
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+fma"))]
-pub fn bias_gelu(rows: &mut [f32], bias: &[f32]) {
-    for values in rows.chunks_exact_mut(bias.len()) {
-        for (value, bias) in values.iter_mut().zip(bias) {
-            let x = *value + bias;
-            *value = x * (0.5 + 0.5 * erf(x * std::f32::consts::FRAC_1_SQRT_2));
-        }
-    }
+/// `gelu(x) = x Φ(x)` with `Φ(x) = (1 + erf(x / √2)) / 2`, and its derivative `Φ(x) + x φ(x)` with
+/// `φ(x) = e^(-x²/2) / √(2π)`.
+#[inline(always)]
+pub fn gelu(x: f32) -> (f32, f32) {
+    const DENSITY: f32 = 0.398_942_3; // 1 / √(2π)
+    let cumulative = 0.5 + 0.5 * erf(x * std::f32::consts::FRAC_1_SQRT_2);
+    let derivative = cumulative + x * DENSITY * exp(-0.5 * x * x);
+    (x * cumulative, derivative)
 }
 
-/// [`bias_gelu`], and the derivative `Φ(x) + x φ(x)` with `φ(x) = e^(-x²/2) / √(2π)`.
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+fma"))]
-pub fn bias_gelu_with_derivative(rows: &mut [f32], derivatives: &mut [f32], bias: &[f32]) {
-    const DENSITY: f32 = 0.398_942_3; // 1 / √(2π)
-    let width = bias.len();
-    for (values, derivatives) in rows
-        .chunks_exact_mut(width)
-        .zip(derivatives.chunks_exact_mut(width))
-    {
-        for ((value, derivative), bias) in values.iter_mut().zip(derivatives).zip(bias) {
-            let x = *value + bias;
-            let cumulative = 0.5 + 0.5 * erf(x * std::f32::consts::FRAC_1_SQRT_2);
-            *value = x * cumulative;
-            *derivative = cumulative + x * DENSITY * exp(-0.5 * x * x);
-        }
-    }
+/// GELU with the tanh approximation, `x (1 + tanh u) / 2 = x σ(2u)` with `u = √(2/π) (x + 0.044715 x³)`, and its derivative
+/// `σ + 2 u′ x σ (1 - σ)`.
+#[inline(always)]
+fn gelu_tanh(x: f32) -> (f32, f32) {
+    const SCALE: f32 = 1.595_769; // 2 √(2/π)
+    const CUBIC: f32 = 0.044_715;
+    // Past this range σ is 0 or 1; squares of larger values would overflow.
+    let bounded = x.clamp(-30.0, 30.0);
+    let square = bounded * bounded;
+    let gate = sigmoid(SCALE * bounded * (1.0 + CUBIC * square));
+    let slope = SCALE * (1.0 + 3.0 * CUBIC * square);
+    (x * gate, gate + bounded * gate * (1.0 - gate) * slope)
 }
+
+/// `max(x, 0)` and its derivative, which is 0 at 0. NaN stays NaN.
+#[inline(always)]
+fn relu(x: f32) -> (f32, f32) {
+    let value = if x < 0.0 { 0.0 } else { x };
+    let derivative = if x > 0.0 { 1.0 } else { 0.0 };
+    (value, derivative)
+}
+
+/// The hyperbolic tangent `y` and its derivative `1 - y²`.
+#[inline(always)]
+fn tanh_derivative(x: f32) -> (f32, f32) {
+    let value = tanh(x);
+    (value, 1.0 - value * value)
+}
+
+/// Defines two functions over rows for a function of one value that returns its result and derivative: the result for
+/// `rows + bias` in place, and the same with the derivatives.
+macro_rules! over_rows {
+    ($function:ident, $in_place:ident, $with_derivative:ident) => {
+        #[doc = concat!("`", stringify!($function), "(rows + bias)` in place.")]
+        #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+fma"))]
+        pub fn $in_place(rows: &mut [f32], bias: &[f32]) {
+            for values in rows.chunks_exact_mut(bias.len()) {
+                for (value, bias) in values.iter_mut().zip(bias) {
+                    *value = $function(*value + bias).0;
+                }
+            }
+        }
+
+        #[doc = concat!("`", stringify!($function), "(rows + bias)` in place, and the derivatives.")]
+        #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+fma"))]
+        pub fn $with_derivative(rows: &mut [f32], derivatives: &mut [f32], bias: &[f32]) {
+            let width = bias.len();
+            for (values, derivatives) in rows
+                .chunks_exact_mut(width)
+                .zip(derivatives.chunks_exact_mut(width))
+            {
+                for ((value, derivative), bias) in values.iter_mut().zip(derivatives).zip(bias) {
+                    (*value, *derivative) = $function(*value + bias);
+                }
+            }
+        }
+    };
+}
+
+over_rows!(gelu, bias_gelu, bias_gelu_with_derivative);
+over_rows!(gelu_tanh, bias_gelu_tanh, bias_gelu_tanh_with_derivative);
+over_rows!(relu, bias_relu, bias_relu_with_derivative);
+over_rows!(tanh_derivative, bias_tanh, bias_tanh_with_derivative);
 
 /// Softmax of one row in place: `p = e^(x - max x) / Σ e^(x - max x)`.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+fma"))]
@@ -252,6 +297,74 @@ mod tests {
             assert!((f64::from(erf(x as f32)) - exact).abs() < 6e-7, "erf {x}");
             assert_eq!(erf(-x as f32), -erf(x as f32));
             exact += step * 0.5 * (gaussian(x) + gaussian(x + step));
+        }
+    }
+
+    #[test]
+    fn activations_and_derivatives_follow_the_formulas() {
+        let tanh_form = |x: f64| {
+            let u = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x.powi(3));
+            0.5 * x * (1.0 + u.tanh())
+        };
+        for x in range() {
+            let exact = f64::from(x);
+            let (value, derivative) = gelu_tanh(x);
+            let wanted = tanh_form(exact);
+            assert!(
+                (f64::from(value) - wanted).abs() < 1e-6 * exact.abs().max(1.0),
+                "{x}"
+            );
+            let step = 1e-5;
+            let wanted = (tanh_form(exact + step) - tanh_form(exact - step)) / (2.0 * step);
+            assert!((f64::from(derivative) - wanted).abs() < 2e-6, "{x}");
+            assert_eq!(relu(x), (x.max(0.0), f32::from(x > 0.0)));
+            let (value, derivative) = tanh_derivative(x);
+            assert!((f64::from(value) - exact.tanh()).abs() < 3e-7, "{x}");
+            let wanted = exact.cosh().powi(-2);
+            assert!((f64::from(derivative) - wanted).abs() < 1e-6, "{x}");
+        }
+        for function in [gelu, gelu_tanh, relu, tanh_derivative] {
+            assert!(function(f32::NAN).0.is_nan());
+            assert_eq!(function(0.0).0, 0.0);
+        }
+        for function in [gelu_tanh, relu] {
+            for large in [50.0, 1e3, 1e25] {
+                assert_eq!(function(large), (large, 1.0));
+                let (value, derivative) = function(-large);
+                assert!(value.abs() < 1e-9 && derivative.abs() < 1e-9);
+            }
+        }
+    }
+
+    /// The functions over rows add the bias and agree with and without derivatives, also for widths that no vector fits.
+    #[test]
+    fn activations_over_rows_add_the_bias() {
+        type OfOne = fn(f32) -> (f32, f32);
+        type InPlace = fn(&mut [f32], &[f32]);
+        type WithDerivative = fn(&mut [f32], &mut [f32], &[f32]);
+        let functions: [(OfOne, InPlace, WithDerivative); 4] = [
+            (gelu, bias_gelu, bias_gelu_with_derivative),
+            (gelu_tanh, bias_gelu_tanh, bias_gelu_tanh_with_derivative),
+            (relu, bias_relu, bias_relu_with_derivative),
+            (tanh_derivative, bias_tanh, bias_tanh_with_derivative),
+        ];
+        for (function, in_place, with_derivative) in functions {
+            for width in [1, 7, 16, 37] {
+                let rows: Vec<f32> = (0..3 * width)
+                    .map(|i| (i as f32 * 0.9).sin() * 4.0)
+                    .collect();
+                let bias: Vec<f32> = (0..width).map(|i| (i as f32).cos()).collect();
+                let (mut one, mut other) = (rows.clone(), rows.clone());
+                let mut derivatives = vec![0f32; rows.len()];
+                in_place(&mut one, &bias);
+                with_derivative(&mut other, &mut derivatives, &bias);
+                for index in 0..rows.len() {
+                    let (value, derivative) = function(rows[index] + bias[index % width]);
+                    assert!((one[index] - value).abs() < 1e-6);
+                    assert!((other[index] - value).abs() < 1e-6);
+                    assert!((derivatives[index] - derivative).abs() < 1e-6);
+                }
+            }
         }
     }
 

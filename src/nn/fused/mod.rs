@@ -14,6 +14,7 @@
 pub mod bilstm;
 pub mod conv3d;
 pub mod embedding;
+pub mod int8;
 mod layer_norm;
 mod math;
 mod matmul;

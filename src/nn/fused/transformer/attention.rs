@@ -3,12 +3,14 @@
 //! For each sequence of `n` rows and each head, with `q`, `k` and `v` the head's `d` columns of the projected rows:
 //!
 //! ```text
-//! forward:   p = softmax(q·kᵀ / √d),   c = m·v   with m = mask ⊙ p (dropout)
+//! forward:   p = softmax(scale · q·kᵀ),   c = m·v   with m = mask ⊙ p (dropout)
 //! backward:  dv = mᵀ·dc
 //!            dp = mask ⊙ (dc·vᵀ)
-//!            ds = p ⊙ (dp - Σ p dp) / √d   (each row of the softmax)
+//!            ds = scale · p ⊙ (dp - Σ p dp)   (each row of the softmax)
 //!            dq = ds·k,   dk = dsᵀ·q
 //! ```
+//!
+//! Relative positions add terms to the scores: see `positions.rs`.
 //!
 //! # Shapes
 //! - q, k, v, c: `[n, d]`
@@ -16,6 +18,7 @@
 
 use rayon::prelude::*;
 
+use super::positions::{PositionInputs, PositionValues, SequenceGradients};
 use super::{SavedLayer, TransformerLayer};
 use crate::nn::fused::math;
 use crate::nn::fused::matmul::{MatrixView, matmul};
@@ -30,7 +33,7 @@ pub(super) struct Projections {
 
 /// The offsets of a sequence in the packed buffers.
 #[derive(Debug, Clone, Copy)]
-struct PackedSequence {
+pub(super) struct PackedSequence {
     /// Index of its first row.
     first_row: usize,
     /// Index of its first attention probability.
@@ -41,14 +44,14 @@ struct PackedSequence {
 
 impl PackedSequence {
     /// The columns of a head in a buffer of all sequences' rows.
-    fn head_in_all_rows(&self, head: usize, layer: &TransformerLayer) -> MatrixView {
+    pub(super) fn head_in_all_rows(&self, head: usize, layer: &TransformerLayer) -> MatrixView {
         let depth = layer.head_width();
         let size = [self.length, depth];
         MatrixView::block(self.first_row, head * depth, size, layer.width)
     }
 
     /// The columns of a head in a buffer of this sequence's rows alone.
-    fn head_in_own_rows(&self, head: usize, layer: &TransformerLayer) -> MatrixView {
+    pub(super) fn head_in_own_rows(&self, head: usize, layer: &TransformerLayer) -> MatrixView {
         let depth = layer.head_width();
         MatrixView::block(0, head * depth, [self.length, depth], layer.width)
     }
@@ -66,8 +69,13 @@ pub(super) fn split(mut buffer: &mut [f32], sizes: impl Iterator<Item = usize>) 
 }
 
 impl TransformerLayer {
-    fn head_width(&self) -> usize {
+    pub(super) fn head_width(&self) -> usize {
         self.width / self.heads
+    }
+
+    /// What the products of queries and keys are multiplied by.
+    pub(super) fn score_scale(&self) -> f32 {
+        1.0 / ((self.head_width() * self.score_terms) as f32).sqrt()
     }
 
     fn sequences(&self) -> Vec<PackedSequence> {
@@ -90,6 +98,7 @@ impl TransformerLayer {
     pub(super) fn attention_forward(
         &self,
         projections: &Projections,
+        positions: Option<&PositionValues>,
         save: bool,
     ) -> (Vec<f32>, Vec<f32>) {
         let Projections { query, key, value } = projections;
@@ -108,12 +117,13 @@ impl TransformerLayer {
             sequences.iter().map(|s| s.length * self.width),
         );
         let saved = split(&mut probabilities, sequences.iter().map(saved_size));
-        let scale = 1.0 / (self.head_width() as f32).sqrt();
+        let scale = self.score_scale();
         let dropout = self.dropout.map(|dropout| dropout.attention);
         (sequences.par_iter().zip(contexts).zip(saved)).for_each(|((sequence, context), saved)| {
             let length = sequence.length;
             let square = MatrixView::new(length, length);
             let mut scores = vec![0f32; length * length];
+            let mut positions = positions.map(|positions| positions.of_length(length));
             for head in 0..self.heads {
                 let view = sequence.head_in_all_rows(head, self);
                 matmul(
@@ -123,6 +133,9 @@ impl TransformerLayer {
                     (key, view.transposed()),
                     scale,
                 );
+                if let Some(positions) = &mut positions {
+                    positions.add_scores(&mut scores, self, (sequence, head), [query, key]);
+                }
                 for row in scores.chunks_exact_mut(length) {
                     math::softmax(row);
                 }
@@ -141,12 +154,13 @@ impl TransformerLayer {
         (context, probabilities)
     }
 
-    /// Gradients of queries, keys and values from `grad_context`, `[rows, width]`.
+    /// Gradients of queries, keys and values, and of the position inputs, from `grad_context`, `[rows, width]`.
     pub(super) fn attention_backward(
         &self,
         saved: &SavedLayer,
+        positions: Option<&PositionValues>,
         grad_context: &[f32],
-    ) -> Projections {
+    ) -> (Projections, Option<PositionInputs<Vec<f32>>>) {
         let zeros = || vec![0f32; grad_context.len()];
         let mut gradients = Projections {
             query: zeros(),
@@ -159,27 +173,38 @@ impl TransformerLayer {
             .into_par_iter()
             .zip(split(&mut gradients.key, sizes()))
             .zip(split(&mut gradients.value, sizes()));
-        (sequences.par_iter().zip(parts)).for_each(|(sequence, ((query, key), value))| {
-            self.sequence_backward(sequence, saved, grad_context, [query, key, value]);
+        let position_gradients = (sequences.par_iter().zip(parts))
+            .map(|(sequence, ((query, key), value))| {
+                let gradients = [query, key, value];
+                self.sequence_backward(sequence, saved, positions, grad_context, gradients)
+            })
+            .collect::<Vec<Option<SequenceGradients>>>();
+        let position_gradients = positions.map(|positions| {
+            let parts = position_gradients.into_iter().flatten();
+            positions.sum_gradients(self, parts)
         });
-        gradients
+        (gradients, position_gradients)
     }
 
-    /// The backward pass of one sequence. The gradients of its queries, keys and values are `[n, width]`.
+    /// The backward pass of one sequence. The gradients of its queries, keys and values are `[n, width]`. Returns those of
+    /// the position inputs.
     fn sequence_backward(
         &self,
         sequence: &PackedSequence,
         saved: &SavedLayer,
+        positions: Option<&PositionValues>,
         grad_context: &[f32],
         [grad_query, grad_key, grad_value]: [&mut [f32]; 3],
-    ) {
+    ) -> Option<SequenceGradients> {
         let Projections { query, key, value } = &saved.projections;
-        let scale = 1.0 / (self.head_width() as f32).sqrt();
+        let scale = self.score_scale();
         let dropout = self.dropout.map(|dropout| dropout.attention);
         let length = sequence.length;
         let square = MatrixView::new(length, length);
         let mut dropped = vec![0f32; length * length];
         let mut gradient = vec![0f32; length * length];
+        let mut positions = positions.map(|positions| positions.of_length(length));
+        let mut position_gradients = positions.as_ref().map(|p| p.zero_gradients(self));
         for head in 0..self.heads {
             let view = sequence.head_in_all_rows(head, self);
             let own_view = sequence.head_in_own_rows(head, self);
@@ -224,6 +249,19 @@ impl TransformerLayer {
                 (query, view),
                 1.0,
             );
+            if let (Some(positions), Some(position_gradients)) =
+                (&mut positions, &mut position_gradients)
+            {
+                positions.backward(
+                    &gradient,
+                    self,
+                    (sequence, head),
+                    [query, key],
+                    [&mut *grad_query, &mut *grad_key],
+                    position_gradients,
+                );
+            }
         }
+        position_gradients
     }
 }

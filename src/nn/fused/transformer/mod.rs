@@ -2,33 +2,39 @@
 
 mod attention;
 mod linear;
+mod positions;
 pub mod pre_norm;
+mod relative;
 
 use std::sync::Arc;
 
 use attention::Projections;
 use burn::tensor::Tensor;
 use linear::{input_gradient, linear, linear_without_bias, weight_gradient};
+use positions::PositionValues;
+pub use positions::{DistanceRows, PositionInputs};
 use rayon::prelude::*;
+use relative::RelativeLayer;
 
 use super::layer_norm::{self, BLOCK, SavedNorm};
 use super::math::{self, DropoutMask};
 use super::{Kernel, KernelInput, LinearParams, NormParams, apply};
+use crate::nn::activation::Activation;
 
 /// A transformer layer: self-attention and a feed-forward network, each followed by dropout, residual and norm. It is
-/// the fused form of `encoder::transformer`'s layer with GELU.
+/// the fused form of `encoder::transformer`'s layer.
 ///
 /// ```text
 /// forward:   q = x·Wq + bq,   k = x·Wk + bk,   v = x·Wv + bv
-///            c = dropout₁(softmax(q·kᵀ / √d))·v             per sequence and head
+///            c = dropout₁(softmax(q·kᵀ / √(d·terms)))·v     per sequence and head
 ///            y = LayerNorm₁(x + dropout₂(c·Wo + bo))
-///            h = y·W₁ + b₁,   a = gelu(h)
+///            h = y·W₁ + b₁,   a = f(h)                      with the activation f
 ///            z = LayerNorm₂(y + dropout₃(a·W₂ + b₂))
 ///
 /// backward, with dropoutᵢ(t) = maskᵢ ⊙ t:
 ///            dr₂ from dz through LayerNorm₂;                dγ₂, dβ₂ likewise
 ///            t₂ = mask₃ ⊙ dr₂;                              dW₂ = aᵀ·t₂,   db₂ = Σ rows t₂
-///            dh = gelu′(h) ⊙ (t₂·W₂ᵀ);                      dW₁ = yᵀ·dh,   db₁ = Σ rows dh
+///            dh = f′(h) ⊙ (t₂·W₂ᵀ);                         dW₁ = yᵀ·dh,   db₁ = Σ rows dh
 ///            dy = dr₂ + dh·W₁ᵀ
 ///            dr₁ from dy through LayerNorm₁;                dγ₁, dβ₁ likewise
 ///            t₁ = mask₂ ⊙ dr₁;                              dWo = cᵀ·t₁,   dbo = Σ rows t₁
@@ -53,6 +59,10 @@ pub struct TransformerLayer {
     pub width: usize,
     /// Width of the feed-forward network's hidden layer.
     pub inner: usize,
+    /// Number of terms by which the scores are scaled: 1, and 1 for each product with relative positions.
+    pub score_terms: usize,
+    /// Activation of the feed-forward network.
+    pub activation: Activation,
     /// Epsilon of both norms.
     pub epsilon: f32,
     /// Dropout, in training.
@@ -155,34 +165,57 @@ impl<T> LayerInputs<T> {
 }
 
 impl TransformerLayer {
-    /// Applies the layer.
+    /// Applies the layer, with relative positions if they are given.
     ///
     /// # Shapes
     /// - states: `[rows, width]`
     /// - output: `[rows, width]`
-    pub fn forward(self, states: Tensor<2>, params: LayerParams<KernelInput>) -> Tensor<2> {
+    pub fn forward(
+        self,
+        states: Tensor<2>,
+        params: LayerParams<KernelInput>,
+        positions: Option<(&DistanceRows, PositionInputs<Tensor<2>>)>,
+    ) -> Tensor<2> {
         let shape = states.dims();
+        let device = states.device();
         let inputs = LayerInputs {
             states: states.into(),
             params,
         };
-        apply(self, inputs.into_array(), shape)
+        match positions {
+            None => apply(self, inputs.into_array(), shape),
+            Some((rows, positions)) => {
+                let (layer, inputs) =
+                    RelativeLayer::new(self, rows.clone(), inputs.into_array(), positions, &device);
+                apply(layer, inputs, shape)
+            }
+        }
     }
 
-    /// `gelu(rows + bias)` in place; returns the derivatives of GELU when they are to be saved.
+    /// The activation of `rows + bias` in place; returns its derivatives when they are to be saved.
     fn activate(&self, rows: &mut [f32], bias: &[f32], save: bool) -> Vec<f32> {
         let block = BLOCK * self.inner;
         if !save {
+            let function = match self.activation {
+                Activation::Gelu => math::bias_gelu,
+                Activation::GeluNew => math::bias_gelu_tanh,
+                Activation::Relu => math::bias_relu,
+                Activation::Tanh => math::bias_tanh,
+            };
             rows.par_chunks_mut(block)
-                .for_each(|rows| math::bias_gelu(rows, bias));
+                .for_each(|rows| function(rows, bias));
             return Vec::new();
         }
+        let function = match self.activation {
+            Activation::Gelu => math::bias_gelu_with_derivative,
+            Activation::GeluNew => math::bias_gelu_tanh_with_derivative,
+            Activation::Relu => math::bias_relu_with_derivative,
+            Activation::Tanh => math::bias_tanh_with_derivative,
+        };
         let mut derivatives = vec![0f32; rows.len()];
         rows.par_chunks_mut(block)
             .zip(derivatives.par_chunks_mut(block))
-            .for_each(|(rows, derivatives)| {
-                math::bias_gelu_with_derivative(rows, derivatives, bias);
-            });
+            .for_each(|(rows, derivatives)| function(rows, derivatives, bias));
         derivatives
     }
 }
@@ -201,8 +234,8 @@ pub struct SavedLayer {
     middle: Vec<f32>,
     /// a.
     activated: Vec<f32>,
-    /// gelu′(h).
-    gelu_derivatives: Vec<f32>,
+    /// f′(h).
+    derivatives: Vec<f32>,
     feed_forward_norm: SavedNorm,
 }
 
@@ -210,13 +243,35 @@ impl Kernel<INPUTS> for TransformerLayer {
     type Saved = SavedLayer;
 
     fn forward(&self, inputs: [&[f32]; INPUTS], save: bool) -> (Vec<f32>, Option<SavedLayer>) {
+        self.run(inputs, None, save)
+    }
+
+    fn backward(
+        &self,
+        inputs: [&[f32]; INPUTS],
+        saved: &SavedLayer,
+        grad_output: &[f32],
+        _needed: [bool; INPUTS],
+    ) -> [Option<Vec<f32>>; INPUTS] {
+        let (gradients, _) = self.run_backward(inputs, None, saved, grad_output);
+        gradients.map(Some)
+    }
+}
+
+impl TransformerLayer {
+    fn run(
+        &self,
+        inputs: [&[f32]; INPUTS],
+        positions: Option<&PositionValues>,
+        save: bool,
+    ) -> (Vec<f32>, Option<SavedLayer>) {
         let LayerInputs { states, params } = LayerInputs::from_array(inputs);
         let projections = Projections {
             query: linear(states, params.query),
             key: linear(states, params.key),
             value: linear(states, params.value),
         };
-        let (context, probabilities) = self.attention_forward(&projections, save);
+        let (context, probabilities) = self.attention_forward(&projections, positions, save);
         let attended = linear_without_bias(&context, params.output.weight, self.width);
         let dropout = self.dropout.map(|dropout| dropout.attention_output);
         let (middle, attention_norm) = layer_norm::layer_norm(
@@ -226,7 +281,7 @@ impl Kernel<INPUTS> for TransformerLayer {
             layer_norm::add_bias_dropout_residual(params.output.bias, states, dropout),
         );
         let mut activated = linear_without_bias(&middle, params.inner.weight, self.inner);
-        let gelu_derivatives = self.activate(&mut activated, params.inner.bias, save);
+        let derivatives = self.activate(&mut activated, params.inner.bias, save);
         let transformed = linear_without_bias(&activated, params.outer.weight, self.width);
         let dropout = self.dropout.map(|dropout| dropout.feed_forward_output);
         let (output, feed_forward_norm) = layer_norm::layer_norm(
@@ -242,24 +297,25 @@ impl Kernel<INPUTS> for TransformerLayer {
             attention_norm,
             middle,
             activated,
-            gelu_derivatives,
+            derivatives,
             feed_forward_norm,
         });
         (output, saved)
     }
 
-    fn backward(
+    fn run_backward(
         &self,
         inputs: [&[f32]; INPUTS],
+        positions: Option<&PositionValues>,
         saved: &SavedLayer,
         grad_output: &[f32],
-        _needed: [bool; INPUTS],
-    ) -> [Option<Vec<f32>>; INPUTS] {
+    ) -> ([Vec<f32>; INPUTS], Option<PositionInputs<Vec<f32>>>) {
         let LayerInputs { states, params } = LayerInputs::from_array(inputs);
         // First dz, then dr₂, dy, dr₁ and in the end dx, all in one buffer.
         let mut gradient = grad_output.to_vec();
         let feed_forward = self.feed_forward_backward(&params, saved, &mut gradient);
-        let attention = self.attention_block_backward(states, &params, saved, &mut gradient);
+        let attention =
+            self.attention_block_backward(states, &params, positions, saved, &mut gradient);
         let gradients = LayerInputs {
             states: gradient,
             params: LayerParams {
@@ -273,7 +329,7 @@ impl Kernel<INPUTS> for TransformerLayer {
                 feed_forward_norm: feed_forward.norm,
             },
         };
-        gradients.into_array().map(Some)
+        (gradients.into_array(), attention.positions)
     }
 }
 
@@ -284,8 +340,9 @@ struct FeedForwardGradients {
     norm: NormParams<Vec<f32>>,
 }
 
-/// Gradients of the parameters of the attention and its norm.
+/// Gradients of the parameters of the attention and its norm, and of the position inputs.
 struct AttentionGradients {
+    positions: Option<PositionInputs<Vec<f32>>>,
     query: LinearParams<Vec<f32>>,
     key: LinearParams<Vec<f32>>,
     value: LinearParams<Vec<f32>>,
@@ -308,7 +365,7 @@ impl TransformerLayer {
         let (grad_outer, bias) = layer_norm::bias_dropout_backward(gradient, width, dropout);
         let weight = weight_gradient(&saved.activated, &grad_outer, [inner, width]);
         let outer = LinearParams { weight, bias };
-        let mut grad_hidden = vec![0f32; saved.gelu_derivatives.len()];
+        let mut grad_hidden = vec![0f32; saved.derivatives.len()];
         input_gradient(
             &mut grad_hidden,
             0.0,
@@ -318,7 +375,7 @@ impl TransformerLayer {
         );
         grad_hidden
             .par_chunks_mut(BLOCK * inner)
-            .zip(saved.gelu_derivatives.par_chunks(BLOCK * inner))
+            .zip(saved.derivatives.par_chunks(BLOCK * inner))
             .for_each(|(gradient, derivatives)| math::multiply(gradient, derivatives));
         let inner_gradients = LinearParams {
             weight: weight_gradient(&saved.middle, &grad_hidden, [width, inner]),
@@ -337,6 +394,7 @@ impl TransformerLayer {
         &self,
         states: &[f32],
         params: &LayerParams<&[f32]>,
+        positions: Option<&PositionValues>,
         saved: &SavedLayer,
         gradient: &mut [f32],
     ) -> AttentionGradients {
@@ -355,7 +413,7 @@ impl TransformerLayer {
             params.output.weight,
             width,
         );
-        let projected = self.attention_backward(saved, &grad_context);
+        let (projected, positions) = self.attention_backward(saved, positions, &grad_context);
         let mut projection = |grad_projected: &[f32], weight: &[f32]| {
             let gradients = LinearParams {
                 weight: weight_gradient(states, grad_projected, [width, width]),
@@ -365,6 +423,7 @@ impl TransformerLayer {
             gradients
         };
         AttentionGradients {
+            positions,
             query: projection(&projected.query, params.query.weight),
             key: projection(&projected.key, params.key.weight),
             value: projection(&projected.value, params.value.weight),

@@ -1,5 +1,10 @@
 //! Splits words into word pieces with a pretrained tokenizer or one trained on the corpus.
 
+mod check;
+mod files;
+mod running_text;
+mod special;
+
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Mutex;
@@ -7,31 +12,25 @@ use std::sync::Mutex;
 use rayon::prelude::*;
 use tokenizers::models::wordpiece::{WordPiece, WordPieceTrainerBuilder};
 use tokenizers::normalizers::bert::BertNormalizer;
-use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
-use tokenizers::{AddedToken, Model, ModelWrapper, Tokenizer, Trainer};
+use tokenizers::{AddedToken, Tokenizer, Trainer};
 
 use super::encoded_sentence::{EncodedSentence, WordPieces};
+use super::transformer::TransformerConfig;
 use crate::error::{Error, Result};
 use crate::text::Sentence;
+use files::BERT_PIECES;
+pub use files::OTHER_VOCABULARIES;
+use running_text::WordSplitter;
+use special::{Hints, SpecialPieces};
 
 /// Size in bytes, estimated, at which the cache is emptied.
 const CACHE_LIMIT: usize = 1 << 25;
 
-/// Number of characters of a word that are read. A word of more is not language; its pieces would fill more than a window.
-const LONGEST_WORD: usize = 1 << 13;
-
-/// Special pieces of BERT's vocabularies; a trained vocabulary starts with them.
-const SPECIAL_PIECES: [&str; 5] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
-
-/// A tokenizer that splits single words into pieces and caches the result.
+/// A tokenizer that splits single words into the pieces they have in running text, and caches the result.
 pub struct WordTokenizer {
     tokenizer: Tokenizer,
-    cls_id: u32,
-    sep_id: u32,
-    padding_id: u32,
-    unknown_id: u32,
-    /// Whether a word needs a space before it: byte-level tokenizers mark the start of a word by one.
-    space_before: bool,
+    special: SpecialPieces,
+    splitter: WordSplitter,
     cache: Mutex<PieceCache>,
 }
 
@@ -54,32 +53,13 @@ impl PieceCache {
 impl WordTokenizer {
     /// Reads `tokenizer.json` from a Hugging Face folder, or builds a WordPiece tokenizer from its `vocab.txt`.
     pub fn from_folder(folder: &Path) -> Result<Self> {
-        let json = folder.join("tokenizer.json");
-        if json.is_file() {
-            return Self::from_file(&json);
-        }
-        let vocabulary = folder.join("vocab.txt");
-        if !vocabulary.is_file() {
-            return Err(Error::encoder(
-                folder,
-                "this folder has neither tokenizer.json nor vocab.txt; download one of them from the model's page",
-            ));
-        }
-        let lowercase = read_lowercase(folder)?;
-        let tokenizer = WordPiece::from_file(&vocabulary.to_string_lossy())
-            .unk_token("[UNK]".into())
-            .build()
-            .and_then(|model| bert_tokenizer(model, lowercase));
-        let tokenizer =
-            tokenizer.map_err(|problem| Error::encoder(&vocabulary, problem.to_string()))?;
-        Self::new(tokenizer, &vocabulary)
+        let (tokenizer, hints, origin) = files::read_folder(folder)?;
+        Self::new(tokenizer, &hints, &origin)
     }
 
     /// Reads a `tokenizer.json`.
     pub fn from_file(path: &Path) -> Result<Self> {
-        let tokenizer = Tokenizer::from_file(path)
-            .map_err(|problem| Error::encoder(path, problem.to_string()))?;
-        Self::new(tokenizer, path)
+        Self::new(files::read_file(path)?, &Hints::default(), path)
     }
 
     /// Trains a WordPiece vocabulary of at most `size` pieces on the words of a corpus. The result depends on the
@@ -88,7 +68,7 @@ impl WordTokenizer {
         let fail = |problem: tokenizers::Error| {
             Error::Training(format!("cannot train a WordPiece vocabulary: {problem}"))
         };
-        let normalizer = bert_normalizer(lowercase);
+        let normalizer = BertNormalizer::new(true, true, None, lowercase);
         let normalized: Vec<String> = sentences
             .iter()
             .flat_map(|sentence| &sentence.words)
@@ -97,7 +77,7 @@ impl WordTokenizer {
         let alphabet: BTreeSet<char> = normalized.iter().flat_map(|word| word.chars()).collect();
         // The trainer assigns ids to single characters in the order of a randomly seeded hash map. Listing them all as
         // special tokens, sorted, makes the ids reproducible.
-        let mut initial: Vec<String> = SPECIAL_PIECES.map(String::from).to_vec();
+        let mut initial: Vec<String> = BERT_PIECES.map(String::from).to_vec();
         initial.extend(alphabet.iter().map(char::to_string));
         initial.extend(alphabet.iter().map(|letter| format!("##{letter}")));
         let mut trainer = WordPieceTrainerBuilder::new()
@@ -122,63 +102,67 @@ impl WordTokenizer {
             .map_err(fail)?;
         trainer.train(&mut model).map_err(fail)?;
         Self::new(
-            bert_tokenizer(model, lowercase).map_err(fail)?,
+            files::word_piece(model, normalizer, &BERT_PIECES).map_err(fail)?,
+            &Hints::default(),
             Path::new("trained vocabulary"),
         )
     }
 
-    fn new(mut tokenizer: Tokenizer, origin: &Path) -> Result<Self> {
-        // A file may have settings for whole texts; they must not truncate or pad single words.
-        tokenizer
-            .with_truncation(None)
-            .map_err(|problem| Error::encoder(origin, problem.to_string()))?;
+    fn new(mut tokenizer: Tokenizer, hints: &Hints, origin: &Path) -> Result<Self> {
+        let special = SpecialPieces::find(&tokenizer, hints, origin)?;
         tokenizer.with_padding(None);
-        let find = |names: &[&str], what: &str| {
-            names
-                .iter()
-                .find_map(|name| tokenizer.token_to_id(name))
-                .ok_or_else(|| {
-                    let names = names.join(" or ");
-                    Error::encoder(origin, format!("the vocabulary has no {what} ({names})"))
-                })
-        };
-        let cls_id = find(&["[CLS]", "<s>"], "start-of-sentence piece")?;
-        let sep_id = find(&["[SEP]", "</s>"], "end-of-sentence piece")?;
-        let padding_id = find(&["[PAD]", "<pad>"], "padding piece")?;
-        let unknown_id = find(&["[UNK]", "<unk>"], "unknown piece")?;
-        let space_before = tokenizer
-            .get_pre_tokenizer()
-            .and_then(|pre_tokenizer| serde_json::to_string(pre_tokenizer).ok())
-            .is_some_and(|json| json.contains("ByteLevel"));
+        // The file is saved alone: it has to say by itself what the files beside it say.
+        if SpecialPieces::find(&tokenizer, &Hints::default(), origin).ok() != Some(special) {
+            let recorded = special.recorded(&tokenizer);
+            let recorded =
+                recorded.map_err(|problem| Error::encoder(origin, problem.to_string()))?;
+            tokenizer.with_post_processor(Some(recorded));
+        }
         Ok(Self {
+            splitter: WordSplitter::new(&tokenizer, origin)?,
             tokenizer,
-            cls_id,
-            sep_id,
-            padding_id,
-            unknown_id,
-            space_before,
+            special,
             cache: Mutex::default(),
         })
     }
 
     /// Id of the piece before every sentence: \[CLS\] or `<s>`.
     pub fn cls_id(&self) -> u32 {
-        self.cls_id
+        self.special.cls
     }
 
     /// Id of the piece after every sentence: \[SEP\] or `</s>`.
     pub fn sep_id(&self) -> u32 {
-        self.sep_id
+        self.special.sep
     }
 
     /// Id of the padding piece.
     pub fn padding_id(&self) -> u32 {
-        self.padding_id
+        self.special.padding
     }
 
-    /// Number of pieces in the vocabulary.
+    /// Number of pieces in the vocabulary: all ids are below.
     pub fn vocabulary_size(&self) -> usize {
-        self.tokenizer.get_vocab_size(true)
+        // Ids can have gaps.
+        let vocabulary = self.tokenizer.get_vocab(true);
+        vocabulary
+            .into_values()
+            .max()
+            .map_or(0, |id| id as usize + 1)
+    }
+
+    /// Fails, with the reason, if a piece has no row in the embedding of a transformer.
+    pub fn check_fits(&self, transformer: &TransformerConfig) -> Result<(), String> {
+        let ids = self.tokenizer.get_vocab(true).into_values();
+        let largest = ids.max().map_or(0, |id| id as usize);
+        if largest < transformer.vocabulary {
+            return Ok(());
+        }
+        Err(format!(
+            "the tokenizer has pieces up to number {largest}, but the encoder has embeddings for {} only; they do not belong \
+             together",
+            transformer.vocabulary
+        ))
     }
 
     /// Text of the piece with this id.
@@ -235,20 +219,13 @@ impl WordTokenizer {
         }
     }
 
-    /// Piece ids of a word. A word of which the tokenizer's normaliser leaves nothing is one unknown piece.
+    /// Piece ids of a word. A word of which the tokenizer leaves nothing is one unknown piece.
     fn split(&self, word: &str) -> Vec<u32> {
-        let word = word
-            .char_indices()
-            .nth(LONGEST_WORD)
-            .map_or(word, |(end, _)| &word[..end]);
-        let encoding = if self.space_before {
-            self.tokenizer.encode_fast(format!(" {word}"), false)
+        let ids = self.splitter.split(&self.tokenizer, word);
+        if ids.is_empty() {
+            vec![self.special.unknown]
         } else {
-            self.tokenizer.encode_fast(word, false)
-        };
-        match encoding {
-            Ok(encoding) if !encoding.get_ids().is_empty() => encoding.get_ids().to_vec(),
-            _ => vec![self.unknown_id],
+            ids
         }
     }
 }
@@ -280,12 +257,12 @@ fn encode_sentence(
 
 impl std::fmt::Debug for WordTokenizer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "WordTokenizer({} pieces)", self.vocabulary_size())
+        write!(
+            f,
+            "WordTokenizer({} pieces)",
+            self.tokenizer.get_vocab_size(true)
+        )
     }
-}
-
-fn bert_normalizer(lowercase: bool) -> BertNormalizer {
-    BertNormalizer::new(true, true, None, lowercase)
 }
 
 fn normalize(normalizer: &BertNormalizer, word: &str) -> String {
@@ -295,30 +272,6 @@ fn normalize(normalizer: &BertNormalizer, word: &str) -> String {
         Ok(()) => normalized.get().to_string(),
         Err(_) => word.to_string(),
     }
-}
-
-fn bert_tokenizer(model: WordPiece, lowercase: bool) -> tokenizers::Result<Tokenizer> {
-    let specials: Vec<AddedToken> = SPECIAL_PIECES
-        .into_iter()
-        .filter(|name| model.token_to_id(name).is_some())
-        .map(|name| AddedToken::from(name, true))
-        .collect();
-    let mut tokenizer = Tokenizer::new(ModelWrapper::WordPiece(model));
-    tokenizer.with_normalizer(Some(bert_normalizer(lowercase)))?;
-    tokenizer.with_pre_tokenizer(Some(BertPreTokenizer));
-    tokenizer.add_special_tokens(specials)?;
-    Ok(tokenizer)
-}
-
-/// Whether words are lower-cased according to a folder's `tokenizer_config.json`; BERT's default is yes.
-fn read_lowercase(folder: &Path) -> Result<bool> {
-    let path = folder.join("tokenizer_config.json");
-    let Ok(text) = std::fs::read_to_string(&path) else {
-        return Ok(true);
-    };
-    let config: serde_json::Value = serde_json::from_str(&text)
-        .map_err(|problem| Error::encoder(&path, problem.to_string()))?;
-    Ok(config["do_lower_case"].as_bool().unwrap_or(true))
 }
 
 #[cfg(test)]
@@ -354,7 +307,7 @@ mod tests {
         assert_eq!(encoded[1].words(), 6);
         assert!(encoded[1].counts().iter().all(|count| *count > 0));
         let start = encoded[1].starts[3];
-        assert_eq!(encoded[1].ids[start], tokenizer.unknown_id);
+        assert_eq!(encoded[1].ids[start], tokenizer.special.unknown);
     }
 
     #[test]
