@@ -333,7 +333,7 @@ fn modernbert_is_the_same_with_and_without_its_kernel() {
     ];
     for (lengths, prompts, biases, average) in cases {
         device.seed(8);
-        let model = modernbert(biases).init(&device).map(&mut Enlarge(0.3));
+        let model = modernbert(biases).init(&device).map(&mut Enlarge(0.2));
         let shape = [prompts.max(1), 24];
         let prompt = Tensor::<2>::random(shape, Distribution::Normal(0.0, 1.0), &device);
         let prompt = Param::from_tensor(prompt);
