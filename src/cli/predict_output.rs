@@ -28,7 +28,12 @@ pub struct OutputArgs {
     #[arg(long, value_name = "PATH", group = "destination")]
     out: Option<PathBuf>,
     /// Write a page to this file that shows every text with its mentions underlined, instead of any other output.
-    #[arg(long, value_name = "FILE", group = "destination", conflicts_with = "format")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        group = "destination",
+        conflicts_with = "format"
+    )]
     html: Option<PathBuf>,
     /// Overwrite existing files.
     #[arg(long, requires = "destination")]
