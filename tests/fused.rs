@@ -56,10 +56,6 @@ fn gradients<M: Module>(model: &M, loss: Tensor<1>) -> Vec<Vec<f32>> {
 }
 
 fn assert_close(one: &[f32], other: &[f32], what: &str) {
-    assert_within(2e-5, one, other, what);
-}
-
-fn assert_within(allowed: f32, one: &[f32], other: &[f32], what: &str) {
     assert_eq!(one.len(), other.len(), "{what}");
     // Sums over many rows cancel, so differences are relative to the largest value.
     let size = other.iter().fold(1f32, |most, value| most.max(value.abs()));
@@ -70,7 +66,7 @@ fn assert_within(allowed: f32, one: &[f32], other: &[f32], what: &str) {
     // NaN has to stay NaN.
     let larger = |a: f32, b: f32| if b > a || b.is_nan() { b } else { a };
     let worst = differences.fold(0f32, larger) / size;
-    assert!(worst < allowed, "{what}: {worst}");
+    assert!(worst < 2e-5, "{what}: {worst}");
 }
 
 /// Every structure of layers that runs on packed rows, with its name.
