@@ -5,8 +5,9 @@
     python3 benches/linearity/measure.py --kind words --heads bopn --sizes 1000,100000
 
 Kinds of text: `prose` has sentences; `words` has none, so the line is one sentence that is tagged in windows; `letters` is one
-word; `chinese` has sentences without spaces. A ratio is the time per byte compared with that of the size before it, with the
-time of an empty text taken off: about 1 is linear. Needs a release build and Linux or macOS. Close other programs meanwhile.
+word; `chinese` has sentences without spaces. Seconds are CPU seconds of the program, so other programs disturb little. A ratio
+is the time per byte compared with that of the size before it, with the time of an empty text taken off: about 1 is linear.
+Needs a release build and Linux or macOS.
 """
 
 import argparse
@@ -14,7 +15,6 @@ import itertools
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -82,34 +82,33 @@ def text(kind, size):
     return " ".join(parts)
 
 
-# Runs a command and prints its peak memory. A process counts the memory of the one it was started from, and this one is small.
+# Runs a command and prints its CPU seconds and its peak memory. A process counts the memory of the one it was started from, and this one is small.
 PEAK = """
 import resource, subprocess, sys
 code = subprocess.call(sys.argv[1:])
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(used.ru_utime + used.ru_stime, used.ru_maxrss, file=sys.stderr)
 sys.exit(code)
 """
 
 
 def measure(args, folder, content):
-    """Seconds, peak memory in MB and number of entities of a prediction."""
+    """CPU seconds, peak memory in MB and number of entities of a prediction."""
     file = args.work / "input.txt"
     file.write_text(content + "\n", encoding="utf-8")
     output = args.work / "output.jsonl"
     command = [args.nerzoo, "predict", "--model", folder, file, "--device", args.device, *args.more]
     with open(output, "wb") as out:
-        start = time.monotonic()
         wrapped = [sys.executable, "-c", PEAK, *map(str, command)]
         done = subprocess.run(wrapped, stdout=out, stderr=subprocess.PIPE, cwd=ROOT, text=True)
-        seconds = time.monotonic() - start
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command))}\n{done.stderr}")
-    peak = int(done.stderr.splitlines()[-1])
+    seconds, peak = done.stderr.splitlines()[-1].split()
     unit = 1 if sys.platform == "darwin" else 1024
     record = json.loads(output.read_text(encoding="utf-8").splitlines()[0])
     if record["text"] != content:
         sys.exit(f"{folder.name}: the text came back changed")
-    return seconds, peak * unit / 1e6, len(record["entities"])
+    return float(seconds), int(peak) * unit / 1e6, len(record["entities"])
 
 
 def main():
@@ -128,7 +127,7 @@ def main():
     args.work.mkdir(parents=True, exist_ok=True)
     sizes = [int(size) for size in args.sizes.split(",")]
     print(f"Texts of the kind {args.kind}, encoder {args.encoder or 'from scratch'}, device {args.device}.\n")
-    print("| head | bytes | seconds | kB/s | ratio | peak memory, MB | entities |")
+    print("| head | bytes | CPU seconds | kB/s | ratio | peak memory, MB | entities |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     largest = 0
     for head in args.heads.split(","):

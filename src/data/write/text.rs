@@ -86,7 +86,8 @@ fn terminal_colour(label: &str) -> u32 {
     FIRST + sum % COLOURS
 }
 
-/// Writes texts and brackets. With colour, characters of the text and of types that a terminal would obey are replaced.
+/// Writes texts and brackets. With colour, characters of the text that a terminal would obey are replaced,
+/// and those of types are shown as escapes.
 struct Style<'a> {
     out: &'a mut dyn Write,
     colour: bool,
@@ -116,8 +117,7 @@ impl Style<'_> {
             return write!(self.out, "]{label}");
         }
         write!(self.out, "\x1b[1;{}m]\x1b[22m", terminal_colour(label))?;
-        self.text(label)?;
-        write!(self.out, "\x1b[0m")
+        write!(self.out, "{}\x1b[0m", visible(label))
     }
 }
 
