@@ -68,6 +68,7 @@ def main():
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--fused-only", action="store_true", help="leave out AdamW without its fused form, which is slower")
     parser.add_argument("--layers", type=int, help="fewer layers for --family, to try the script")
     parser.add_argument("--python")
     parser.add_argument("--nerzoo", type=Path, help="a program that is built already")
@@ -102,6 +103,8 @@ def compare(args, programs, named_encoder, words, kind_of_run):
     theirs += ["--encoder", encoder, "--sentences", words, "--limit", "6000"]
     theirs += ["--steps", str(args.steps), "--threads", str(args.threads)]
     kinds = ["AdamW", "fused AdamW"] if what == "train" else ["no_grad"]
+    if args.fused_only:
+        kinds = kinds[-1:]
     results = {kind: [] for kind in kinds}
     for _ in range(args.rounds):
         own = run(ours, args.threads)
