@@ -1,6 +1,6 @@
 """Time and peak memory of `nerzoo predict` over texts of growing length in one line, for every head, as a Markdown table.
 
-    python3 benches/linearity/measure.py                         # small encoders trained on quickstart for one epoch
+    python3 benches/linearity/measure.py                         # small encoders trained on quickstart for some epochs
     python3 benches/linearity/measure.py --encoder all-MiniLM-L6-v2
     python3 benches/linearity/measure.py --kind words --heads bopn --sizes 1000,100000
 
@@ -21,41 +21,21 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 HEADS = ["seq_ner", "span_ner", "bl_ner", "bopn", "locate_label", "diffusion_ner"]
 SIZES = [1_000, 10_000, 100_000, 1_000_000, 10_000_000]
 
-RECIPE = """
-about = "A model for measurements only."
-[data]
-corpus = "quickstart"
-limit = {limit}
-[encoder]
-{encoder}
-[head]
-name = "{head}"
-[train]
-epochs = 1
-batch = 16
-learning_rate = 1e-3
-tune = false
-"""
-
-SCRATCH = "[encoder.scratch]\nvocabulary = 1200\nlayers = 2\nwidth = 128\nheads = 4\nfeed_forward = 256"
-
 
 def model(args, head):
     """The folder of a model with this head, trained if it is missing."""
-    encoder = args.encoder or "scratch"
-    folder = args.work / f"{head}-{Path(encoder).name}"
+    folder = args.work / f"{head}-{Path(args.encoder or 'scratch').name}"
     if (folder / "manifest.json").exists():
         return folder
     recipe = args.work / f"{folder.name}.toml"
-    choice = f"pretrained = {json.dumps(args.encoder)}" if args.encoder else SCRATCH.replace("[encoder.scratch]\n", "")
-    text = RECIPE.format(limit=args.limit, encoder=choice, head=head)
-    if not args.encoder:
-        text = text.replace("[encoder]", "[encoder.scratch]")
-    recipe.write_text(text)
-    command = [args.nerzoo, "train", recipe, "--plain", "--out", folder, "--device", args.device]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{' '.join(map(str, command))}\n{done.stderr}")
+    init = [args.nerzoo, "init", "--head", head, "--corpus", "quickstart", "--limit", str(args.limit), "--no-timing", "--force"]
+    init += ["--out", recipe] + (["--encoder", args.encoder] if args.encoder else [])
+    train = [args.nerzoo, "train", recipe, "--plain", "--out", folder, "--device", args.device]
+    train += ["--set", f"train.epochs={args.epochs}"]
+    for command in [init, train]:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"{' '.join(map(str, command))}\n{done.stderr}")
     return folder
 
 
@@ -119,6 +99,7 @@ def main():
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="bytes")
     parser.add_argument("--kind", choices=["prose", "words", "letters", "chinese"], default="prose")
     parser.add_argument("--limit", type=int, default=800, help="training sentences")
+    parser.add_argument("--epochs", type=int, default=4, help="epochs of training, with the other settings of `nerzoo init`")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--most", type=float, help="fail if a prediction takes more memory than this, in MB")
     parser.add_argument("--work", type=Path, default=ROOT / "target" / "linearity", help="folder for models and texts")
