@@ -366,15 +366,6 @@ impl Pair {
         let mut sets = variant.sets.clone();
         sets.push("train.epochs=10".into());
         sets.push("train.learning_rate=2e-3".into());
-        // BOPN can encode vectors for the types with each sentence, which need embeddings as wide as the layers.
-        let config = load::config(&self.encoder).unwrap();
-        if config.embedding_width != config.width {
-            match self.entry.name {
-                "bopn" => sets.push("head.type_input=false".into()),
-                "seq_ner+bopn" => sets.push("head.span.type_input=false".into()),
-                _ => {}
-            }
-        }
         common::pretrained_recipe(&self.encoder, self.entry.name, &file, &sets)
     }
 

@@ -80,7 +80,7 @@ impl Encoder {
     /// Encodes a batch to one state per word, with a head's prompt vectors before each row.
     ///
     /// # Shapes
-    /// - prompt: `[prompts, embedding width]`
+    /// - prompt: `[prompts, width]`
     pub fn forward_with(&self, batch: &PieceBatch, prompt: Option<Tensor<2>>) -> WordStates {
         self.with_features(self.transformed(batch, prompt), batch)
     }

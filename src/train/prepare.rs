@@ -83,14 +83,6 @@ impl<H: Head> PreparedRun<H> {
         pieces.check_fits(&transformer).map_err(Error::Config)?;
         H::fits(&head, transformer.width)?;
         let prompts = H::prompts(&head, &corpus.labels);
-        if prompts > 0 && transformer.embedding_width != transformer.width {
-            return Err(Error::Config(format!(
-                "{} encodes vectors of its own with each sentence, which needs an encoder whose embeddings ({}) are as wide as its layers ({}); choose another encoder, or turn these vectors off in [head]",
-                H::name(),
-                transformer.embedding_width,
-                transformer.width
-            )));
-        }
         // The first and the last piece, and one of a word between them.
         if transformer.window() < prompts + 3 {
             return Err(Error::Config(format!(

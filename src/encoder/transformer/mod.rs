@@ -72,10 +72,11 @@ impl Transformer {
     }
 
     /// Encodes rows of pieces. The states are the mean of the outputs of the last `average` layers. The vectors of
-    /// `prompt` stand before the first piece of every row, like embeddings of pieces.
+    /// `prompt` stand before the first piece of every row, like embeddings of pieces. If embeddings are narrower than the
+    /// layers, the transpose of the projection that follows them makes these vectors as narrow.
     ///
     /// # Shapes
-    /// - prompt: `[prompts, embedding width]`
+    /// - prompt: `[prompts, width]`
     pub fn forward(
         &self,
         rows: &PackedRows,
@@ -85,6 +86,7 @@ impl Transformer {
         // The kernel of layers with rotary positions computes GELU only.
         let has_kernel = (self.layers.iter())
             .all(|layer| layer.rotary.is_none() || layer.activation == Activation::Gelu);
+        let prompt = prompt.map(|prompt| self.narrowed(prompt));
         if has_kernel && fused::runs_on(&self.device()) {
             self.forward_packed(rows, prompt, average)
         } else {
@@ -311,6 +313,21 @@ impl Transformer {
         }
         let states = self.embedding_norm.forward(embedded);
         self.project(self.dropout.forward(states))
+    }
+
+    /// Vectors as wide as the layers, brought to the width of the embeddings.
+    ///
+    /// # Shapes
+    /// - prompt: `[prompts, width]`
+    /// - output: `[prompts, embedding width]`
+    fn narrowed(&self, prompt: Tensor<2>) -> Tensor<2> {
+        let [_, embedding_width] = self.word_embeddings.weight.dims();
+        match &self.projection {
+            Some(projection) if embedding_width != prompt.dims()[1] => {
+                prompt.matmul(projection.weight.val().transpose())
+            }
+            _ => prompt,
+        }
     }
 
     /// From the width of the embeddings to that of the layers, where they differ.
