@@ -246,14 +246,14 @@ impl<'a> Model<'a> {
         let slots = head.slot_vectors(self.config.spans).unwrap();
         let slots = slots.repeat_dim(0, gold.0.len());
         self.expect(what, slots, "out.slot_pos");
-        let attended = head.attend(&encoded, features);
+        let attended = head.attend(&encoded, features, None);
         self.expect(what, attended.clone(), "out.span_attn_out");
         let time = head.time_vectors(&times);
         self.expect(what, time.clone(), "out.time_emb");
         let timed = attended + time.unsqueeze_dim::<3>(1);
-        self.expect(what, timed.clone(), "out.span_plus_time");
-        let denoised = head.predict(&encoded, timed);
-        self.expect_predictions(what, &denoised, "out");
+        self.expect(what, timed, "out.span_plus_time");
+        let states = head.span_states(&encoded, &spans, None, &times);
+        self.expect(what, states, "out.span_plus_time");
         let whole = head.denoise(&encoded, &spans, &times);
         self.expect_predictions(what, &whole, "out");
     }

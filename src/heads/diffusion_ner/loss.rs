@@ -24,7 +24,7 @@ pub fn loss(head: &DiffusionNer, states: &WordStates, gold: &Gold) -> Losses {
     };
     let mut losses = loss_of_matches(&head.config, &denoised, gold, &matches);
     if let Some(rescorer) = &head.rescorer {
-        let predicted = most_probable(&denoised);
+        let predicted = most_probable([&denoised.left, &denoised.right]);
         let rescored = rescorer.loss(states, gold, &predicted, head.config.reduction);
         losses.total = losses.total + rescored.clone();
         losses.terms.push(("rescored", rescored));

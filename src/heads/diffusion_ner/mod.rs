@@ -20,6 +20,7 @@
 
 mod config;
 mod decode;
+mod distinct;
 #[doc(hidden)]
 pub mod import;
 mod loss;

@@ -235,11 +235,18 @@ impl DiffusionNer {
         }
     }
 
-    /// The span encoder: spans attend to each other and to the words: [batch, spans, width].
-    pub fn attend(&self, encoded: &EncodedWords, mut spans: Tensor<3>) -> Tensor<3> {
+    /// The span encoder: spans attend to each other and to the words: [batch, spans, width]. `span_bias`, [batch, 1, 1,
+    /// spans], is added to the scores of spans in self-attention.
+    pub fn attend(
+        &self,
+        encoded: &EncodedWords,
+        mut spans: Tensor<3>,
+        span_bias: Option<&Tensor<4>>,
+    ) -> Tensor<3> {
         let slots = self.slot_vectors(spans.dims()[1]);
         for (layer, words) in self.layers.iter().zip(&encoded.keys_values) {
-            spans = layer.forward(spans, slots.as_ref(), words, encoded.bias.as_ref());
+            let biases = [span_bias, encoded.bias.as_ref()];
+            spans = layer.forward(spans, slots.as_ref(), words, biases);
         }
         spans
     }
@@ -252,14 +259,51 @@ impl DiffusionNer {
         spans: &[&[Pair]],
         timesteps: &[usize],
     ) -> Denoised {
+        let states = self.span_states(encoded, spans, None, timesteps);
+        let [left, right] = self.boundaries(encoded, spans, states.clone());
+        Denoised {
+            left,
+            right,
+            types: self.classifier.forward(states),
+        }
+    }
+
+    /// States of noisy spans after the span encoder, with their timesteps: [batch, spans, width].
+    pub fn span_states(
+        &self,
+        encoded: &EncodedWords,
+        spans: &[&[Pair]],
+        span_bias: Option<&Tensor<4>>,
+        timesteps: &[usize],
+    ) -> Tensor<3> {
         let features = self.span_features(encoded, spans);
         let time = self.time_vectors(timesteps).unsqueeze_dim::<3>(1);
-        let mut denoised = self.predict(encoded, self.attend(encoded, features) + time);
-        if let Some(near) = &self.near {
-            denoised.left = denoised.left + self.near_scores(near, encoded, spans, 0);
-            denoised.right = denoised.right + self.near_scores(near, encoded, spans, 1);
-        }
-        denoised
+        self.attend(encoded, features, span_bias) + time
+    }
+
+    /// Scores of words as the first and as the last one of noisy spans with these states: each [batch, spans, words].
+    pub fn boundaries(
+        &self,
+        encoded: &EncodedWords,
+        spans: &[&[Pair]],
+        states: Tensor<3>,
+    ) -> [Tensor<3>; 2] {
+        let masked = |scores: Tensor<3>| match &encoded.bias {
+            Some(bias) => {
+                let [batch, _, _, words] = bias.dims();
+                scores + bias.clone().reshape([batch, 1, words])
+            }
+            None => scores,
+        };
+        let near = |scores: Tensor<3>, side: usize| match &self.near {
+            Some(near) => scores + self.near_scores(near, encoded, spans, side),
+            None => scores,
+        };
+        let [left, right] = &encoded.pointer_words;
+        [
+            near(masked(self.left.forward(left, states.clone())), 0),
+            near(masked(self.right.forward(right, states)), 1),
+        ]
     }
 
     /// Scores of words by their distance from the first (0) or last (1) word of noisy spans: [batch, spans, words].
@@ -282,23 +326,6 @@ impl DiffusionNer {
         }
         let table = near.val().narrow(0, side, 1).transpose(); // [distances, 1]
         select_rows(table, rows).reshape([batch, count, words])
-    }
-
-    /// Boundaries and types from the output of the span encoder.
-    pub fn predict(&self, encoded: &EncodedWords, spans: Tensor<3>) -> Denoised {
-        let masked = |scores: Tensor<3>| match &encoded.bias {
-            Some(bias) => {
-                let [batch, _, _, words] = bias.dims();
-                scores + bias.clone().reshape([batch, 1, words])
-            }
-            None => scores,
-        };
-        let [left, right] = &encoded.pointer_words;
-        Denoised {
-            left: masked(self.left.forward(left, spans.clone())),
-            right: masked(self.right.forward(right, spans.clone())),
-            types: self.classifier.forward(spans),
-        }
     }
 }
 

@@ -3,6 +3,7 @@
 use burn::tensor::Tensor;
 
 use super::config::Start;
+use super::distinct::DistinctSpans;
 use super::network::{Denoised, DiffusionNer, EncodedWords};
 use super::process::{Noise, Pair, SPREAD_PART, spread};
 use crate::nn::host::integers;
@@ -75,14 +76,22 @@ pub fn sample(
             .iter()
             .map(|spans| spans.iter().map(|s| head.geometry.fractions(*s)).collect())
             .collect();
-        let fractions: Vec<&[Pair]> = fractions.iter().map(Vec::as_slice).collect();
-        let last = head.denoise(encoded, &fractions, &vec![time; batch]);
-        let words = most_probable(&last);
+        let distinct = DistinctSpans::of(head, encoded, fractions);
+        let spans: Vec<&[Pair]> = distinct.spans.iter().map(Vec::as_slice).collect();
+        let times = vec![time; batch];
+        let states = head.span_states(encoded, &spans, distinct.bias.as_ref(), &times);
+        let [left, right] = head.boundaries(encoded, &spans, states.clone());
+        let words = distinct.expand(&most_probable([&left, &right]));
         signals.push(now.clone());
         let Some(next) = next else {
+            let last = Denoised {
+                left,
+                right,
+                types: head.classifier.forward(states),
+            };
             return Trajectory {
                 signals,
-                last,
+                last: distinct.expand_predictions(last),
                 words,
             };
         };
@@ -106,9 +115,9 @@ pub fn sample(
 }
 
 /// The most probable first and last word of each span.
-pub(super) fn most_probable(denoised: &Denoised) -> Vec<Vec<[usize; 2]>> {
-    let [_, spans, _] = denoised.left.dims();
-    let both = [&denoised.left, &denoised.right].map(|scores| scores.clone().argmax(2));
+pub(super) fn most_probable(boundaries: [&Tensor<3>; 2]) -> Vec<Vec<[usize; 2]>> {
+    let [_, spans, _] = boundaries[0].dims();
+    let both = boundaries.map(|scores| scores.clone().argmax(2));
     let both = integers(Tensor::cat(both.to_vec(), 2)); // [batch, spans, 2]
     let rows: Vec<[usize; 2]> = both
         .chunks_exact(2)

@@ -56,13 +56,13 @@ impl SpanLayer {
     }
 
     /// [batch, spans, width] to the same shape. `slots`, [1, spans, width], are added to queries and to the keys of spans;
-    /// `bias` masks padding words.
+    /// the biases are added to the scores of spans and of words.
     pub fn forward(
         &self,
         spans: Tensor<3>,
         slots: Option<&Tensor<3>>,
         words: &KeysValues,
-        bias: Option<&Tensor<4>>,
+        [span_bias, word_bias]: [Option<&Tensor<4>>; 2],
     ) -> Tensor<3> {
         let with_slots = |spans: &Tensor<3>| match slots {
             Some(slots) => spans.clone() + slots.clone(),
@@ -72,11 +72,13 @@ impl SpanLayer {
         let keys_values = self
             .self_attention
             .project_keys_values(queries.clone(), spans.clone());
-        let found = self.self_attention.forward(queries, &keys_values, None);
+        let found = self
+            .self_attention
+            .forward(queries, &keys_values, span_bias);
         let spans = self.self_norm.forward(spans + self.dropout.forward(found));
         let found = self
             .cross_attention
-            .forward(with_slots(&spans), words, bias);
+            .forward(with_slots(&spans), words, word_bias);
         let spans = self.cross_norm.forward(spans + self.dropout.forward(found));
         let inner = relu(self.inner.forward(spans.clone()));
         let outer = self.outer.forward(self.dropout.forward(inner));
