@@ -6,13 +6,14 @@
     python3 benches/serve/load.py --expected runs/expected.jsonl --clients 200 --requests 50
 
 Every answer is compared with the line of `predict` for the same text; scores may differ by 0.0001, because they depend on the
-batch in the last digits. A request with the status 429 is sent again after the time that the service asks for. With --pid, the
-resident memory of the service is printed over time. Needs no packages.
+batch in the last digits. A request with the status 429 is sent again after the time that the service asks for. With --pid (Linux),
+the resident memory of the service over time and its texts per CPU second are printed. Needs no packages.
 """
 
 import argparse
 import http.client
 import json
+import os
 import threading
 import time
 
@@ -34,6 +35,13 @@ def resident(pid):
             if line.startswith("VmRSS"):
                 return int(line.split()[1]) / 1024
     return 0.0
+
+
+def cpu_seconds(pid):
+    """CPU time that the process has used so far."""
+    with open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Client(threading.Thread):
@@ -100,12 +108,14 @@ def main():
     watcher = threading.Thread(target=watch)
     if options.pid:
         watcher.start()
+    used = cpu_seconds(options.pid) if options.pid else 0.0
     start = time.perf_counter()
     for client in clients:
         client.start()
     for client in clients:
         client.join()
     seconds = time.perf_counter() - start
+    used = cpu_seconds(options.pid) - used if options.pid else 0.0
     done.set()
     times = sorted(one for client in clients for one in client.times)
     statuses = {}
@@ -121,6 +131,8 @@ def main():
     print(f"{options.clients} clients, {options.requests} requests each, {options.texts} texts per request")
     print(f"statuses {statuses}, connections failed {len(failed)} {failed[:3]}, wrong answers {sum(c.wrong for c in clients)}")
     print(f"ms: p50 {percentile(0.5):.1f}, p95 {percentile(0.95):.1f}, p99 {percentile(0.99):.1f}; {texts / seconds:.0f} texts/s")
+    if options.pid:
+        print(f"{texts / max(used, 0.01):.0f} texts per CPU second of the service")
     if memory:
         tenth = max(1, len(memory) // 10)
         print(f"resident memory: {memory[0]:.0f} MB at first, {max(memory[:tenth]):.0f} after a tenth, {memory[-1]:.0f} at the end")
