@@ -59,7 +59,11 @@ class Model(nn.Module):
         width = self.encoder.config.hidden_size
         self.head = importlib.import_module(MODELS[head]).Head(width, types)
         self.pooling = getattr(self.head, "pooling", "max")
-        self.prompts = getattr(self.head, "prompts", None)
+
+    @property
+    def prompts(self):
+        """Vectors that are encoded before the sentence, if the head has such."""
+        return getattr(self.head, "prompts", None)
 
     def states(self, batch):
         """States of the words: the maximum or the mean of the pieces of each."""
@@ -88,7 +92,7 @@ class Model(nn.Module):
     def entities(self, batch):
         return self.head.entities(self.states(batch))
 
-    def compile(self):
+    def compile_parts(self):
         """torch.compile of the encoder and of the head's functions of tensors, for any length of sentence."""
         self.encoder.compile(dynamic=True)
         for part in self.head.modules():
@@ -113,9 +117,9 @@ def numbered(sentences, types):
 
 
 def collate(sentences, tokenizer, model, training):
-    longest = tokenizer.model_max_length - (0 if model.prompts is None else len(model.prompts))
+    longest = min(tokenizer.model_max_length, 512) - (0 if model.prompts is None else len(model.prompts))
     words = [words for words, _ in sentences]
-    encoded = tokenizer(words, is_split_into_words=True, truncation=True, max_length=min(longest, 512), padding=True)
+    encoded = tokenizer(words, is_split_into_words=True, truncation=True, max_length=longest, padding=True)
     places = [[0 if word is None else word + 1 for word in encoded.word_ids(row)] for row in range(len(words))]
     batch = {
         "ids": torch.tensor(encoded["input_ids"]),
@@ -272,7 +276,7 @@ def main():
     tokenizer = AutoTokenizer.from_pretrained(args.encoder)
     model = Model(args.encoder, len(args.types), args.model)
     if args.compile:
-        model.compile()
+        model.compile_parts()
     run = {"speed": speed, "score": score, "losses": losses}[args.do]
     print(json.dumps(run(args, model, tokenizer, sentences)))
 
