@@ -4,8 +4,8 @@
     python3 benches/against-pytorch/compare.py --family deberta-v2,mpnet --models seq --corpus GENIA_FOLDER
 
 The second form makes encoders of the base size of these families, with random weights, in target/.
-Makes its own Python environment under target/ with torch and transformers, unless --python names one that has them.
-Both sides run with two threads; above 1 nerzoo is faster.
+Makes its own Python environment under target/ with torch, transformers and scipy, unless --python names one that has them.
+Both sides run with two threads; above 1 nerzoo is faster. See README.md for what is measured.
 """
 
 import argparse
@@ -19,6 +19,28 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+PACKAGES = ["torch", "transformers", "scipy"]
+# By the names of --models: the heads as in the names of recipes.
+HEADS = {
+    "seq": "seq_ner",
+    "span": "span_ner",
+    "bl": "bl_ner",
+    "bopn": "bopn",
+    "locate_label": "locate_label",
+    "diffusion_ner": "diffusion_ner",
+}
+# nerzoo's own warm-up before it measures; the twin has the same.
+WARM_UP = 3
+# Ways to run the twin, by what is measured, with its arguments.
+KINDS = {
+    "train": {"AdamW": [], "fused AdamW": ["--fused"]},
+    "predict": {"no_grad": []},
+}
+# Compiled code is made for one size first and then for any size.
+COMPILED = {
+    "train": {"compiled, fused AdamW": ["--fused", "--compile", "--warm-up", "6"]},
+    "predict": {"compiled, no_grad": ["--compile", "--warm-up", "6"]},
+}
 
 
 def environment(given):
@@ -28,7 +50,9 @@ def environment(given):
     python = folder / "bin" / "python"
     if not python.exists():
         venv.create(folder, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "torch", "transformers"], check=True)
+    found = subprocess.run([python, "-c", f"import {', '.join(PACKAGES)}"], capture_output=True)
+    if found.returncode:
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *PACKAGES], check=True)
     return str(python)
 
 
@@ -48,13 +72,22 @@ def encoders(args, python, words):
 
 
 def run(command, threads):
+    """The measurement of a program, and what it wrote to stderr if it failed."""
     settings = dict(os.environ)
     settings.update(RAYON_NUM_THREADS=str(threads), OMP_NUM_THREADS=str(threads), OMP_WAIT_POLICY="passive")
     settings.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
     done = subprocess.run(command, capture_output=True, text=True, env=settings, cwd=ROOT)
     if done.returncode:
-        sys.exit(f"{' '.join(map(str, command))}\n{done.stderr}")
-    return json.loads(done.stdout[done.stdout.index("{") :])
+        return None, f"{' '.join(map(str, command))}\n{done.stderr}"
+    return json.loads(done.stdout[done.stdout.index("{") :]), ""
+
+
+def names(text):
+    chosen = text.split(",")
+    unknown = [name for name in chosen if name not in HEADS]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: known are {', '.join(HEADS)}")
+    return chosen
 
 
 def main():
@@ -63,10 +96,12 @@ def main():
     encoder.add_argument("--encoder", help="the folder of all-MiniLM-L6-v2")
     encoder.add_argument("--family", help="families of encoders, as in random_encoder.py, separated by commas")
     parser.add_argument("--corpus", required=True, help="the folder of GENIA")
-    parser.add_argument("--models", default="seq,span,bl")
+    parser.add_argument("--models", type=names, default="seq,span,bl", help=f"some of {','.join(HEADS)}")
+    parser.add_argument("--compile", action="store_true", help="also with torch.compile; needs a C++ compiler")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--bucket", type=int, default=8, help="batches sorted by length together in training, on both sides")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--fused-only", action="store_true", help="leave out AdamW without its fused form, which is slower")
     parser.add_argument("--layers", type=int, help="fewer layers for --family, to try the script")
@@ -79,47 +114,64 @@ def main():
         subprocess.run(["cargo", "build", "--release", "--quiet"], check=True, cwd=ROOT)
         nerzoo = ROOT / "target" / "release" / "nerzoo"
     (ROOT / "target").mkdir(exist_ok=True)
-    words = ROOT / "target" / "against-pytorch.jsonl"
-    subprocess.run(
-        [nerzoo, "data", "convert", Path(args.corpus) / "train.jsonl", words, "--force"],
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
-    print(f"{'':36} {'sentences/s':>18} {'per CPU second':>18} {'peak memory':>14}")
-    for name, encoder in encoders(args, python, words).items():
-        for model in args.models.split(","):
+    words = {}
+    for what, file in {"train": "train.jsonl", "predict": "test.jsonl"}.items():
+        words[what] = ROOT / "target" / f"against-pytorch-{file}"
+        command = [nerzoo, "data", "convert", Path(args.corpus) / file, words[what], "--force"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    print(f"{'':44} {'sentences/s':>18} {'per CPU second':>18} {'peak memory':>12} {'nerzoo, PyTorch per CPU s':>26}")
+    for name, encoder in encoders(args, python, words["train"]).items():
+        for model in args.models:
             for what in ["train", "predict"]:
-                compare(args, (python, nerzoo), (name, encoder), words, (model, what))
+                compare(args, (python, nerzoo), (name, encoder), words[what], (model, what))
 
 
 def compare(args, programs, named_encoder, words, kind_of_run):
-    """Runs both sides in turns and prints a row for each kind of optimizer."""
+    """Runs both sides in turns and prints a row for each way to run the twin."""
     (python, nerzoo), (name, encoder), (model, what) = programs, named_encoder, kind_of_run
-    recipe = f"model-zoo/recipes/{model}_ner-genia-minilm.toml"
+    recipe = f"model-zoo/recipes/{HEADS[model]}-genia-minilm.toml"
     ours = [nerzoo, "bench", what, recipe, "--steps", str(args.steps), "--json"]
     ours += ["--data", str(Path(args.corpus).parent), "--set", f"encoder.pretrained={encoder}"]
-    ours += ["--set", f"train.batch={args.batch}"]
+    # Training takes exactly one epoch over these sentences, warm-up included.
+    limit = (WARM_UP + args.steps) * args.batch
+    ours += ["--set", f"train.batch={args.batch}", "--set", f"train.bucket={args.bucket}", "--set", f"data.limit={limit}"]
     theirs = [python, HERE / "twin.py", "speed", "--what", what, "--model", model, "--batch", str(args.batch)]
-    theirs += ["--encoder", encoder, "--sentences", words, "--limit", "6000"]
+    theirs += ["--encoder", encoder, "--sentences", words, "--bucket", str(args.bucket)]
+    theirs += ["--limit", str(limit)] if what == "train" else []
     theirs += ["--steps", str(args.steps), "--threads", str(args.threads)]
-    kinds = ["AdamW", "fused AdamW"] if what == "train" else ["no_grad"]
+    kinds = KINDS[what] | (COMPILED[what] if args.compile else {})
     if args.fused_only:
-        kinds = kinds[-1:]
+        kinds = {kind: extra for kind, extra in kinds.items() if kind != "AdamW"}
     results = {kind: [] for kind in kinds}
+    failed = {}
     for _ in range(args.rounds):
-        own = run(ours, args.threads)
-        for kind in kinds:
-            extra = ["--fused"] if kind == "fused AdamW" else []
-            results[kind].append((own, run(theirs + extra, args.threads)))
+        own, problem = run(ours, args.threads)
+        if own is None:
+            sys.exit(problem)
+        for kind, extra in kinds.items():
+            if kind in failed:
+                continue
+            other, problem = run(theirs + extra, args.threads)
+            if other is None and "--compile" not in extra:
+                sys.exit(problem)
+            if other is None:
+                failed[kind] = problem.strip().splitlines()[-1]
+            else:
+                results[kind].append((own, other))
     for kind, pairs in results.items():
+        title = f"{name} {model} {what}, {kind}".strip()
+        if kind in failed:
+            print(f"{title:44} does not run: {failed[kind]}", flush=True)
+            continue
         cells = []
         for key in ["sentences_per_second", "sentences_per_cpu_second"]:
             ratios = sorted(own[key] / other[key] for own, other in pairs)
             cells.append(f"{statistics.median(ratios):.2f} ({ratios[0]:.2f}-{ratios[-1]:.2f})")
+        speeds = [statistics.median(pair[side][key] for pair in pairs) for side in [0, 1]]
         key = "peak_memory_bytes"
         memory = statistics.median(own[key] / other[key] for own, other in pairs)
-        title = f"{name} {model} {what}, {kind}".strip()
-        print(f"{title:36} {cells[0]:>18} {cells[1]:>18} {memory:>14.2f}", flush=True)
+        both = f"{speeds[0]:.1f}, {speeds[1]:.1f}"
+        print(f"{title:44} {cells[0]:>18} {cells[1]:>18} {memory:>12.2f} {both:>26}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,83 +1,103 @@
-"""SeqNER, SpanNER and BL-NER in plain PyTorch: what nerzoo is timed and scored against.
+"""Heads of nerzoo in plain PyTorch: what nerzoo is timed and scored against.
 
-Prints one JSON object. `compare.py` calls it; by itself:
+Each head has its own file; here is what they share: reading, batches, encoder, optimiser, timing. Prints one JSON object.
+`compare.py` calls it; by itself:
 
     python twin.py speed --what train --model seq --encoder FOLDER --sentences train.jsonl
     python twin.py score --model bl --seed 2 --epochs 3 --encoder FOLDER --sentences train.jsonl --test test.jsonl
+    python twin.py losses --model bopn --encoder FOLDER --sentences train.jsonl --limit 100 --epochs 4
 """
 
 import argparse
+import importlib
 import json
 import random
 import resource
 import time
+from typing import NamedTuple
 
+import numpy
 import torch
 from torch import nn
-from torch.nn.functional import cross_entropy
 from transformers import AutoModel, AutoTokenizer
 
-LONGEST = 10
-NEGATIVES = 100
+# By the names of --model: the files of the heads, which are also the names in nerzoo's recipes.
+MODELS = {
+    "seq": "seq_ner",
+    "span": "span_ner",
+    "bl": "bl_ner",
+    "bopn": "bopn",
+    "locate_label": "locate_label",
+    "diffusion_ner": "diffusion_ner",
+}
 WARM_UP = 3
+RATE = 5e-5
+
+
+class States(NamedTuple):
+    """What a head reads."""
+
+    words: torch.Tensor  # [batch, words, width]; 0 on padding
+    sentence: torch.Tensor  # [batch, width]: the first piece
+    prompts: torch.Tensor  # [batch, prompts, width]
+    lengths: torch.Tensor  # words of each sentence
 
 
 class Model(nn.Module):
-    """An encoder with a tagger, a span classifier, or both."""
+    """An encoder and a head.
 
-    def __init__(self, encoder, types, kind):
+    A head has `targets(sentences)`, tensors for training; `loss(states, batch)`; and `entities(states)`, a list of
+    (start, end, type) for each sentence. `tensor_functions` are the methods that --compile compiles.
+    """
+
+    def __init__(self, encoder, types, head):
         super().__init__()
         self.encoder = AutoModel.from_pretrained(encoder)
         # Some families have a layer for the first piece, which is not used here.
         if getattr(self.encoder, "pooler", None) is not None:
             self.encoder.pooler = None
         width = self.encoder.config.hidden_size
-        self.dropout = nn.Dropout(0.1)
-        self.kind = kind
-        if kind in ("seq", "bl"):
-            self.tagger = nn.Linear(width, 2 * types + 1)
-        if kind in ("span", "bl"):
-            self.lengths = nn.Embedding(LONGEST + 1, 25)
-            self.classifier = nn.Linear(4 * width + 25, types + 1)
+        self.head = importlib.import_module(MODELS[head]).Head(width, types)
+        self.pooling = getattr(self.head, "pooling", "max")
 
-    def words(self, batch):
-        """The maximum over each word's pieces, [batch, words, width], and the sentence's vector."""
-        states = self.encoder(input_ids=batch["ids"], attention_mask=batch["mask"]).last_hidden_state
-        rows, _, width = states.shape
-        pooled = states.new_full((rows, batch["count"] + 1, width), float("-inf"))
+    @property
+    def prompts(self):
+        """Vectors that are encoded before the sentence, if the head has such."""
+        return getattr(self.head, "prompts", None)
+
+    def states(self, batch):
+        """States of the words: the maximum or the mean of the pieces of each."""
+        ids, mask = batch["ids"], batch["mask"]
+        rows, count = len(ids), 0
+        if self.prompts is None:
+            hidden = self.encoder(input_ids=ids, attention_mask=mask).last_hidden_state
+        else:
+            count = len(self.prompts)
+            embedded = self.encoder.get_input_embeddings()(ids)
+            embedded = torch.cat([self.prompts.expand(rows, -1, -1), embedded], 1)
+            mask = torch.cat([mask.new_ones(rows, count), mask], 1)
+            hidden = self.encoder(inputs_embeds=embedded, attention_mask=mask).last_hidden_state
+        prompts, pieces = hidden[:, :count], hidden[:, count:]
+        width = pieces.size(2)
         place = batch["word"].unsqueeze(-1).expand(-1, -1, width)
-        pooled = pooled.scatter_reduce(1, place, states, "amax")[:, 1:]
-        return pooled.masked_fill(pooled == float("-inf"), 0.0), states[:, 0]
-
-    def spans(self, words, sentence, spans):
-        """Scores of spans (sentence, first word, last word)."""
-        index, first, last = spans.unbind(1)
-        longest = int((last - first).max()) + 1
-        steps = torch.minimum(first.unsqueeze(1) + torch.arange(longest), last.unsqueeze(1))
-        pooled = words[index.unsqueeze(1), steps].amax(1)
-        parts = [words[index, first], words[index, last], pooled, sentence[index]]
-        parts.append(self.lengths(last - first + 1))
-        return self.classifier(self.dropout(torch.cat(parts, 1)))
+        # Place 0 is for special pieces and padding.
+        words = pieces.new_zeros(rows, int(batch["lengths"].max()) + 1, width)
+        reduce = {"max": "amax", "mean": "mean"}[self.pooling]
+        words = words.scatter_reduce(1, place, pieces, reduce, include_self=False)[:, 1:]
+        return States(words, pieces[:, 0], prompts, batch["lengths"])
 
     def loss(self, batch):
-        words, sentence = self.words(batch)
-        tagged = spanned = 0.0
-        if self.kind in ("seq", "bl"):
-            scores = self.tagger(self.dropout(words)).flatten(0, 1)
-            tagged = cross_entropy(scores, batch["tags"].flatten(), ignore_index=-100)
-        if self.kind in ("span", "bl"):
-            spanned = cross_entropy(self.spans(words, sentence, batch["spans"]), batch["classes"])
-        if self.kind == "bl":
-            return 0.1 * tagged + 0.9 * spanned
-        return tagged + spanned
+        return self.head.loss(self.states(batch), batch)
 
-    def tags(self, batch):
-        words, _ = self.words(batch)
-        return self.tagger(words).argmax(-1)
+    def entities(self, batch):
+        return self.head.entities(self.states(batch))
 
-    def classes(self, batch):
-        words, sentence = self.words(batch)
-        return self.spans(words, sentence, batch["spans"]).softmax(1)
+    def compile_parts(self):
+        """torch.compile of the encoder and of the head's functions of tensors, for any length of sentence."""
+        self.encoder.compile(dynamic=True)
+        for part in self.head.modules():
+            for name in getattr(part, "tensor_functions", []):
+                setattr(part, name, torch.compile(getattr(part, name), dynamic=True))
 
 
 def read(path, limit=None):
@@ -90,51 +110,43 @@ def read(path, limit=None):
     return sentences[:limit]
 
 
-def outermost(entities):
-    """Flat entities: longer ones first, what overlaps a kept one goes."""
-    kept = []
-    for start, end, kind in sorted(entities, key=lambda e: (e[0] - e[1], e[0])):
-        if all(end <= other[0] or start >= other[1] for other in kept):
-            kept.append((start, end, kind))
-    return kept
+def numbered(sentences, types):
+    """The same sentences with the numbers of types, which are added as they occur if `types` is a new dictionary."""
+    number = lambda kind: types.setdefault(kind, len(types))
+    return [(words, [(start, end, number(kind)) for start, end, kind in found]) for words, found in sentences]
 
 
-def collate(sentences, tokenizer, types, all_spans=False):
-    encoded = tokenizer([words for words, _ in sentences], is_split_into_words=True, truncation=True)
-    rows = len(sentences)
-    pieces = max(len(ids) for ids in encoded["input_ids"])
-    count = max(len(words) for words, _ in sentences)
+def collate(sentences, tokenizer, model, training):
+    longest = min(tokenizer.model_max_length, 512) - (0 if model.prompts is None else len(model.prompts))
+    words = [words for words, _ in sentences]
+    encoded = tokenizer(words, is_split_into_words=True, truncation=True, max_length=longest, padding=True)
+    places = [[0 if word is None else word + 1 for word in encoded.word_ids(row)] for row in range(len(words))]
     batch = {
-        "ids": torch.zeros(rows, pieces, dtype=torch.long),
-        "mask": torch.zeros(rows, pieces, dtype=torch.long),
-        "word": torch.zeros(rows, pieces, dtype=torch.long),
-        "tags": torch.full((rows, count), -100),
-        "count": count,
+        "ids": torch.tensor(encoded["input_ids"]),
+        "mask": torch.tensor(encoded["attention_mask"]),
+        "word": torch.tensor(places),
+        "lengths": torch.tensor([len(one) for one in words]),
     }
-    spans, classes = [], []
-    for row, (words, entities) in enumerate(sentences):
-        ids = encoded["input_ids"][row]
-        batch["ids"][row, : len(ids)] = torch.tensor(ids)
-        batch["mask"][row, : len(ids)] = 1
-        places = [0 if word is None else word + 1 for word in encoded.word_ids(row)]
-        batch["word"][row, : len(ids)] = torch.tensor(places)
-        batch["tags"][row, : len(words)] = 0
-        for start, end, kind in outermost(entities):
-            batch["tags"][row, start:end] = 2 + 2 * types[kind]
-            batch["tags"][row, start] = 1 + 2 * types[kind]
-        gold = {(s, e - 1): types[kind] + 1 for s, e, kind in entities if e - s <= LONGEST}
-        every = [(s, e) for s in range(len(words)) for e in range(s, min(s + LONGEST, len(words)))]
-        if not all_spans:
-            others = [span for span in every if span not in gold]
-            every = list(gold) + random.sample(others, min(NEGATIVES, len(others)))
-        spans += [(row, s, e) for s, e in every]
-        classes += [gold.get(span, 0) for span in every]
-    batch["spans"], batch["classes"] = torch.tensor(spans), torch.tensor(classes)
-    return batch
+    return {**batch, **model.head.targets(sentences)} if training else batch
+
+
+def shuffled(sentences, size, bucket):
+    """Batches of random sentences of similar length: pools of `bucket` batches are sorted by length."""
+    order = random.sample(sentences, len(sentences))
+    pools = [order[i : i + size * bucket] for i in range(0, len(order), size * bucket)]
+    pools = [sorted(pool, key=lambda sentence: len(sentence[0])) for pool in pools]
+    batches = [pool[i : i + size] for pool in pools for i in range(0, len(pool), size)]
+    random.shuffle(batches)
+    return batches
 
 
 def optimizer(model, rate, fused):
-    return torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.01, fused=fused)
+    head = {id(parameter) for parameter in model.head.parameters()}
+    groups = [
+        {"params": [p for p in model.parameters() if id(p) not in head], "lr": rate},
+        {"params": list(model.head.parameters()), "lr": getattr(model.head, "rate", rate)},
+    ]
+    return torch.optim.AdamW(groups, weight_decay=0.01, fused=fused)
 
 
 def train_step(model, optimizer, batch):
@@ -151,72 +163,50 @@ def cpu():
     return used.ru_utime + used.ru_stime
 
 
-def speed(args, model, tokenizer, sentences, types):
-    total = (WARM_UP + args.steps) * args.batch
-    chosen = [sentences[i % len(sentences)] for i in range(total)]
+def speed(args, model, tokenizer, sentences):
+    """Training: the batches of an epoch over the sentences needed. Prediction: sentences sorted by length."""
+    warm_up = args.warm_up * args.batch
+    chosen = [sentences[i % len(sentences)] for i in range(args.steps * args.batch)]
     if args.what == "train":
-        random.shuffle(chosen)
+        chosen += [sentences[i % len(sentences)] for i in range(len(chosen), len(chosen) + warm_up)]
+        batches = shuffled(chosen, args.batch, args.bucket)
+        adamw = optimizer(model, RATE, args.fused)
         model.train()
-        adamw = optimizer(model, 5e-5, args.fused)
     else:
-        chosen[WARM_UP * args.batch :] = sorted(
-            chosen[WARM_UP * args.batch :], key=lambda sentence: len(sentence[0])
-        )
+        first = [sentences[i % len(sentences)] for i in range(warm_up)]
+        chosen = first + sorted(chosen, key=lambda sentence: len(sentence[0]))
+        batches = [chosen[i : i + args.batch] for i in range(0, len(chosen), args.batch)]
         model.eval()
-    for step in range(WARM_UP + args.steps):
-        if step == WARM_UP:
+    found = 0
+    for step, part in enumerate(batches):
+        if step == args.warm_up:
             wall, used = time.time(), cpu()
-        part = chosen[step * args.batch : (step + 1) * args.batch]
+        batch = collate(part, tokenizer, model, args.what == "train")
         if args.what == "train":
-            train_step(model, adamw, collate(part, tokenizer, types))
+            train_step(model, adamw, batch)
         else:
-            batch = collate(part, tokenizer, types, all_spans=args.model != "seq")
             with torch.no_grad():
-                (model.tags if args.model == "seq" else model.classes)(batch)
+                found += sum(map(len, model.entities(batch)))
     wall, used = time.time() - wall, cpu() - used
     done = args.steps * args.batch
     return {
+        "sentences": done,
+        "entities": found,
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "sentences_per_second": done / wall,
         "sentences_per_cpu_second": done / used,
         "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }
 
 
-def found(model, batch, rows, names, kind):
-    """Flat entities of each sentence."""
-    result = [[] for _ in range(rows)]
-    if kind == "seq":
-        for row, tags in enumerate(model.tags(batch).tolist()):
-            real = [t for t, gold in zip(tags, batch["tags"][row].tolist()) if gold != -100]
-            start = 0
-            for place in range(1, len(real) + 1):
-                inside = place < len(real) and real[place] % 2 == 0 and real[place] > 0
-                before = real[place - 1]
-                if inside and before > 0 and (real[place] - 1) // 2 == (before - 1) // 2:
-                    continue
-                if before > 0:
-                    result[row].append((start, place, names[(before - 1) // 2]))
-                start = place
-        return result
-    probability, best = model.classes(batch).max(1)
-    order = sorted((i for i in range(len(best)) if best[i] > 0), key=lambda i: -probability[i])
-    spans = batch["spans"].tolist()
-    for i in order:
-        row, start, last = spans[i]
-        if all(last + 1 <= other[0] or start >= other[1] for other in result[row]):
-            result[row].append((start, last + 1, names[best[i] - 1]))
-    return result
-
-
-def evaluate(model, tokenizer, sentences, types, kind):
-    names = {number: name for name, number in types.items()}
+def evaluate(model, head, tokenizer, sentences):
     right = predicted = gold = 0
     model.eval()
     with torch.no_grad():
         for first in range(0, len(sentences), 32):
             part = sentences[first : first + 32]
-            batch = collate(part, tokenizer, types, all_spans=True)
-            for (_, entities), answer in zip(part, found(model, batch, len(part), names, kind)):
+            found = head.entities(model.states(collate(part, tokenizer, model, False)))
+            for (_, entities), answer in zip(part, found):
                 right += len(set(entities) & set(answer))
                 predicted += len(set(answer))
                 gold += len(set(entities))
@@ -227,52 +217,68 @@ def evaluate(model, tokenizer, sentences, types, kind):
     }
 
 
-def score(args, model, tokenizer, sentences, types):
-    steps = args.epochs * (len(sentences) // args.batch)
-    adamw = optimizer(model, 5e-5, True)
+def train(args, model, tokenizer, sentences):
+    """Trains with warm-up and linear decay and gives the mean loss of each epoch."""
+    steps = args.epochs * -(-len(sentences) // args.batch)
+    adamw = optimizer(model, RATE, True)
     rates = lambda step: min((step + 1) / (0.1 * steps), (steps - step) / (0.9 * steps))
     schedule = torch.optim.lr_scheduler.LambdaLR(adamw, rates)
-    result = {}
-    for epoch in range(args.epochs):
-        random.shuffle(sentences)
+    losses = []
+    for _ in range(args.epochs):
         model.train()
-        for first in range(0, len(sentences) - args.batch + 1, args.batch):
-            train_step(model, adamw, collate(sentences[first : first + args.batch], tokenizer, types))
+        of_epoch = []
+        for part in shuffled(sentences, args.batch, args.bucket):
+            loss = train_step(model, adamw, collate(part, tokenizer, model, True))
             schedule.step()
-    test = read(args.test)
-    for head in ["seq", "span"] if args.model == "bl" else [args.model]:
-        result[head] = evaluate(model, tokenizer, test, types, head)
-    return result
+            of_epoch.append(loss.item())
+        losses.append(sum(of_epoch) / len(of_epoch))
+    return losses
+
+
+def losses(args, model, tokenizer, sentences):
+    """Whether the loss decreases: its mean in each epoch, and the score on the training sentences."""
+    by_epoch = train(args, model, tokenizer, sentences)
+    return {"losses": by_epoch, "train": evaluate(model, model.head, tokenizer, sentences)}
+
+
+def score(args, model, tokenizer, sentences):
+    train(args, model, tokenizer, sentences)
+    test = numbered(read(args.test), args.types)
+    heads = {"seq": model.head.seq, "span": model.head.span} if args.model == "bl" else {args.model: model.head}
+    return {name: evaluate(model, head, tokenizer, test) for name, head in heads.items()}
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("do", choices=["speed", "score"])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("do", choices=["speed", "score", "losses"])
     parser.add_argument("--what", choices=["train", "predict"], default="train")
-    parser.add_argument("--model", choices=["seq", "span", "bl"], default="seq")
+    parser.add_argument("--model", choices=list(MODELS), default="seq")
     parser.add_argument("--encoder", required=True)
     parser.add_argument("--sentences", required=True)
     parser.add_argument("--test")
     parser.add_argument("--limit", type=int)
     parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--warm-up", type=int, default=WARM_UP)
     parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--bucket", type=int, default=8, help="batches that are sorted by length together in training")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--fused", action="store_true")
+    parser.add_argument("--compile", action="store_true", help="torch.compile; needs a C++ compiler")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
     random.seed(args.seed)
-    sentences = read(args.sentences, args.limit)
-    types = {}
-    for _, entities in sentences:
-        for entity in entities:
-            types.setdefault(entity[2], len(types))
+    numpy.random.seed(args.seed)
+    args.types = {}
+    sentences = numbered(read(args.sentences, args.limit), args.types)
     tokenizer = AutoTokenizer.from_pretrained(args.encoder)
-    model = Model(args.encoder, len(types), args.model)
-    run = speed if args.do == "speed" else score
-    print(json.dumps(run(args, model, tokenizer, sentences, types)))
+    model = Model(args.encoder, len(args.types), args.model)
+    if args.compile:
+        model.compile_parts()
+    run = {"speed": speed, "score": score, "losses": losses}[args.do]
+    print(json.dumps(run(args, model, tokenizer, sentences)))
 
 
 if __name__ == "__main__":
