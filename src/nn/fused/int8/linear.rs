@@ -1,11 +1,10 @@
-//! Linear layers with eight-bit weights, and what is fused into the store of their outputs.
+//! Linear layers with eight-bit weights.
 
 use rayon::prelude::*;
 
 use super::kernel::{self, Epilogue, Isa};
 use super::packed::PackedWeight;
-use super::{QuantizeError, QuantizedRows, QuantizedWeight};
-use crate::nn::fused::math;
+use super::{AddTo, Gelu, QuantizeError, QuantizedRows, QuantizedWeight, Replace};
 
 /// The most rows of a task of the thread pool. Their inputs and outputs stay in the second-level cache, and a panel of
 /// weights is used for all of them while it is in the first.
@@ -130,39 +129,6 @@ impl Int8Linear {
         epilogue: &impl Epilogue,
     ) {
         kernel::multiply(rows, &self.weight, epilogue, output);
-    }
-}
-
-/// Stores the output.
-#[derive(Debug, Clone, Copy)]
-pub struct Replace;
-
-impl Epilogue for Replace {
-    #[inline(always)]
-    fn store(&self, output: f32, _before: f32) -> f32 {
-        output
-    }
-}
-
-/// Stores `gelu(output)`.
-#[derive(Debug, Clone, Copy)]
-pub struct Gelu;
-
-impl Epilogue for Gelu {
-    #[inline(always)]
-    fn store(&self, output: f32, _before: f32) -> f32 {
-        math::gelu(output).0
-    }
-}
-
-/// Adds the output to the value that is there.
-#[derive(Debug, Clone, Copy)]
-pub struct AddTo;
-
-impl Epilogue for AddTo {
-    #[inline(always)]
-    fn store(&self, output: f32, before: f32) -> f32 {
-        before + output
     }
 }
 
