@@ -1,10 +1,12 @@
 //! Linear layers with eight-bit weights.
 
+use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 use super::kernel::{self, Epilogue, Isa};
 use super::packed::PackedWeight;
 use super::{AddTo, Gelu, QuantizeError, QuantizedRows, QuantizedWeight, Replace};
+use crate::nn::fused::compute;
 
 /// The most rows of a task of the thread pool. Their inputs and outputs stay in the second-level cache, and a panel of
 /// weights is used for all of them while it is in the first.
@@ -80,6 +82,23 @@ impl Int8Linear {
     /// If `rows` or `output` does not consist of whole rows, or not of equally many.
     pub fn forward(&self, rows: &[f32], output: &mut [f32]) {
         self.forward_with(rows, output, &Replace);
+    }
+
+    /// `rows·W + b` for a tensor on the flex device, on all threads.
+    ///
+    /// # Shapes
+    /// - rows: `[rows, inputs]`
+    /// - output: `[rows, outputs]`
+    ///
+    /// # Panics
+    /// If the tensor is on another device.
+    pub fn forward_tensor(&self, rows: Tensor<2>) -> Tensor<2> {
+        let shape = [rows.dims()[0], self.outputs()];
+        compute([rows.into()], shape, |[rows]| {
+            let mut output = vec![0f32; shape[0] * shape[1]];
+            self.forward(rows, &mut output);
+            output
+        })
     }
 
     /// `output = gelu(rows·W + b)`, on all threads.

@@ -120,7 +120,7 @@ pub(super) fn in_groups(
         let rows = input.len() / width;
         // Blocks of equal size, of whole tiles.
         let blocks = rows.div_ceil(most).max(1);
-        let block = rows.div_ceil(blocks).next_multiple_of(6);
+        let block = rows.div_ceil(blocks).max(1).next_multiple_of(6);
         run(lengths, input, output, block);
     });
     output
