@@ -16,8 +16,10 @@ use serde_json::Value;
 use super::calibration::Calibration;
 use super::manifest::{self, Manifest};
 use super::parameters::Shapes;
+use super::quantize::Quantization;
 use super::recognizer::Recognizer;
 use super::tagger::ModelTagger;
+use super::weights_reader::{self, WeightsReader};
 use crate::data::words::Segmentation;
 use crate::encoder::EncoderConfig;
 use crate::encoder::tokenizer::WordTokenizer;
@@ -31,6 +33,8 @@ use crate::text::Labels;
 
 /// The version of the folder format this program writes.
 pub const VERSION: u32 = 2;
+/// The version of the format of folders with quantised weights, which older programs cannot read.
+pub const QUANTIZED_VERSION: u32 = 3;
 /// Prefix of the temporary folder a model is written to first.
 pub const TEMPORARY: &str = ".model-";
 /// The files of a model folder except the manifest.
@@ -77,6 +81,9 @@ pub struct ModelConfig {
     /// Number of words of the longest sentence that is tagged as a whole, if the recipe sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest: Option<usize>,
+    /// How the weights are quantised, if they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quantization: Option<Quantization>,
 }
 
 impl ModelConfig {
@@ -93,6 +100,20 @@ impl ModelConfig {
             calibration: None,
             segmentation: Segmentation::default(),
             longest: None,
+            quantization: None,
+        }
+    }
+
+    /// The same model with weights that are quantised in this way.
+    pub fn with_quantization(self, quantization: Option<Quantization>) -> Self {
+        Self {
+            format_version: if quantization.is_some() {
+                QUANTIZED_VERSION
+            } else {
+                VERSION
+            },
+            quantization,
+            ..self
         }
     }
 
@@ -113,11 +134,11 @@ impl ModelConfig {
         let config: Self = serde_json::from_str(text).map_err(|problem| {
             Error::model_folder(path, format!("not a nerzoo model's config: {problem}"))
         })?;
-        if config.format_version > VERSION {
+        if config.format_version > QUANTIZED_VERSION {
             return Err(Error::model_folder(
                 path,
                 format!(
-                    "written in format {} by nerzoo {}; this program reads up to {VERSION}, update it",
+                    "written in format {} by nerzoo {}; this program reads up to {QUANTIZED_VERSION}, update it",
                     config.format_version, config.nerzoo
                 ),
             ));
@@ -307,18 +328,10 @@ pub fn save_weights<M: Module>(model: &M, path: &Path, half: bool) -> Result<()>
     Ok(())
 }
 
-/// Loads weights of either precision. A missing, unknown or wrongly shaped tensor is an error.
-pub fn load_weights<M: Module>(model: &mut M, path: &Path) -> Result<()> {
-    apply(model, SafetensorsStore::from_file(path), path)
-}
-
-/// Loads weights from safetensors in memory.
+/// Loads weights from safetensors in memory. A missing, unknown or wrongly shaped tensor is an error.
 pub fn load_weights_from_bytes<M: Module>(model: &mut M, bytes: Vec<u8>) -> Result<()> {
+    let path = Path::new("weights in memory");
     let store = SafetensorsStore::from_bytes(Some(bytes));
-    apply(model, store, Path::new("weights in memory"))
-}
-
-fn apply<M: Module>(model: &mut M, store: SafetensorsStore, path: &Path) -> Result<()> {
     let mut store = store.with_from_adapter(FloatCastAdapter::to(DType::F32));
     let result = model
         .load_from(&mut store)
@@ -341,10 +354,11 @@ pub fn load<H: Head>(
     let manifest = Manifest::read(folder)?;
     manifest.require(&REQUIRED, folder)?;
     manifest::verify_files(folder, &manifest)?;
-    let (config, mut model) = build::<H>(folder, device, overrides)?;
-    let weights = folder.join("model.safetensors");
-    Shapes::of(&model).check_file(&weights)?;
-    load_weights(&mut model, &weights)?;
+    let (config, model) = build::<H>(folder, device, overrides)?;
+    let path = folder.join("model.safetensors");
+    let reader = WeightsReader::open(&path)?;
+    Shapes::of(&model).check_header(reader.metadata(), &path, config.quantization)?;
+    let model = weights_reader::load(model, reader, config.quantization)?;
     tagger(folder, config, model)
 }
 
@@ -372,8 +386,9 @@ pub fn restore<H: Head>(model: Recognizer<H>, checkpoint: &Path) -> Result<Recog
 
 /// Fails unless the weights of a model folder fit its `config.json`, without loading them.
 pub fn check_weights<H: Head>(folder: &Path) -> Result<()> {
-    let (_, model) = build::<H>(folder, &crate::device::cpu(), &[])?;
-    Shapes::of(&model).check_file(&folder.join("model.safetensors"))
+    let (config, model) = build::<H>(folder, &crate::device::cpu(), &[])?;
+    let path = folder.join("model.safetensors");
+    Shapes::of(&model).check_file(&path, config.quantization)
 }
 
 /// Fails when settings cannot replace those of the model in this folder.
