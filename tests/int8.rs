@@ -221,7 +221,9 @@ fn models_of_several_heads_find_the_same_entities() {
         let entry = registry::find(head).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let run = folder.path().join("run");
-        let recipe = recipe(head, &variants(head)[0].sets, folder.path());
+        // The first variant of BOPN learns slowly.
+        let variant = &variants(head)[usize::from(head == "bopn")];
+        let recipe = recipe(head, &variant.sets, folder.path());
         let trained = (entry.train)(&common::train_options(recipe, &run, &device)).unwrap();
         let expected = trained.tagger.tag(&sentences()).unwrap();
         let out = folder.path().join("int8");
@@ -320,8 +322,9 @@ fn a_quantised_folder_says_what_it_is() {
         &["zoo", "quantize", run(), "--out", run(), "--force"],
         &["itself"],
     );
+    let to = folder.path().join("zoo").display().to_string();
     let publish = [
-        "zoo", "publish", &path, "--name", "a", "--half", "--to", &other,
+        "zoo", "publish", &path, "--name", "a", "--half", "--to", &to,
     ];
     fails(&publish, &["eight bits already"]);
     for tolerance in ["-1", "nan", "1000"] {
@@ -334,7 +337,6 @@ fn a_quantised_folder_says_what_it_is() {
     assert!(!Path::new(&other).exists());
 
     // Published again, it stays as it is.
-    let to = folder.path().join("zoo").display().to_string();
     printed(&["zoo", "publish", &path, "--name", "again", "--to", &to]);
     let again = folder.path().join("zoo/again");
     assert_eq!(read_json(&again.join("config.json"))["format_version"], 3);
@@ -393,7 +395,7 @@ fn a_loss_beyond_the_tolerance_leaves_nothing_behind() {
     let quantize = ["zoo", "quantize", run(), "--out", &out, "--check", &gold];
     let parts = ["falls from 100.00 to", "--tolerance"];
     fails(&[&quantize[..], &["--tolerance", "0"]].concat(), &parts);
-    assert_eq!(fs::read_dir(&zoo).unwrap().count(), 0);
+    assert!(!zoo.exists());
     succeeds(&[&quantize[..], &["--tolerance", "10"]].concat());
     let metrics = read_json(&zoo.join("int8/metrics.json"));
     assert_eq!(metrics["quantization"]["f1_before"], 1.0);

@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread::ScopedJoinHandle;
 
 use burn::module::Module;
 use burn::store::{FloatCastAdapter, ModuleRecord, ModuleSnapshot, SafetensorsStore};
@@ -353,13 +354,43 @@ pub fn load<H: Head>(
 ) -> Result<ModelTagger<H>> {
     let manifest = Manifest::read(folder)?;
     manifest.require(&REQUIRED, folder)?;
-    manifest::verify_files(folder, &manifest)?;
+    // Three threads: to hash the files takes as long as to read the weights, and so may the tokenizer.
+    std::thread::scope(|scope| {
+        let hashes = scope.spawn(|| manifest::verify_files(folder, &manifest));
+        let tokenizer = scope.spawn(|| read_tokenizer(folder));
+        let model = load_model::<H>(folder, device, overrides);
+        let tokenizer = joined(tokenizer);
+        // A file that is not what the manifest says may be the cause of any other error.
+        joined(hashes)?;
+        let (config, model) = model?;
+        tagger(folder, config, model, tokenizer?)
+    })
+}
+
+/// The result of a thread. A panic in it goes on in this one.
+fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    match thread.join() {
+        Ok(result) => result,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// Loads the model of a folder.
+fn load_model<H: Head>(
+    folder: &Path,
+    device: &Device,
+    overrides: &[Assignment],
+) -> Result<(ModelConfig, Recognizer<H>)> {
     let (config, model) = build::<H>(folder, device, overrides)?;
     let path = folder.join("model.safetensors");
     let reader = WeightsReader::open(&path)?;
     Shapes::of(&model).check_header(reader.metadata(), &path, config.quantization)?;
     let model = weights_reader::load(model, reader, config.quantization)?;
-    tagger(folder, config, model)
+    Ok((config, model))
+}
+
+fn read_tokenizer(folder: &Path) -> Result<WordTokenizer> {
+    WordTokenizer::from_file(&folder.join("tokenizer.json"))
 }
 
 /// Loads the weights of a training checkpoint with the description in the run's folder.
@@ -371,7 +402,7 @@ pub fn load_checkpoint<H: Head>(
 ) -> Result<ModelTagger<H>> {
     let (config, model) = build::<H>(run, device, overrides)?;
     let model = restore(model, checkpoint)?;
-    tagger(run, config, model)
+    tagger(run, config, model, read_tokenizer(run)?)
 }
 
 /// Replaces a model's weights by those of a training checkpoint.
@@ -421,9 +452,9 @@ fn tagger<H: Head>(
     folder: &Path,
     config: ModelConfig,
     model: Recognizer<H>,
+    tokenizer: WordTokenizer,
 ) -> Result<ModelTagger<H>> {
     let path = folder.join("tokenizer.json");
-    let tokenizer = WordTokenizer::from_file(&path)?;
     (tokenizer.check_fits(&config.encoder.transformer))
         .map_err(|problem| Error::model_folder(&path, problem))?;
     Ok(

@@ -152,7 +152,7 @@ pub fn quantize(
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
     };
-    fs::create_dir_all(parent).map_err(|problem| Error::io(parent, problem))?;
+    let _new_folders = NewFolders::create(parent)?;
     let staged = staging::temporary(parent)?;
     let folder = staged.path();
     report("quantising the weights");
@@ -174,6 +174,29 @@ pub fn quantize(
         scores: draft.scores,
         notes: draft.notes,
     })
+}
+
+/// Folders that were created, from the innermost to the outermost. Those that are empty in the end are removed.
+struct NewFolders(Vec<PathBuf>);
+
+impl NewFolders {
+    /// Creates a folder and those around it.
+    fn create(folder: &Path) -> Result<Self> {
+        let missing = folder.ancestors().take_while(|path| !path.exists());
+        let missing = missing.filter(|path| !path.as_os_str().is_empty());
+        let missing = Self(missing.map(Path::to_path_buf).collect());
+        fs::create_dir_all(folder).map_err(|problem| Error::io(folder, problem))?;
+        Ok(missing)
+    }
+}
+
+impl Drop for NewFolders {
+    fn drop(&mut self) {
+        for folder in &self.0 {
+            // Fails if it has contents, which stay.
+            let _ = fs::remove_dir(folder);
+        }
+    }
 }
 
 /// The small files of a quantised model, before they are written.
