@@ -253,3 +253,95 @@ impl ModuleMapper for WeightsLoader<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use safetensors::tensor::TensorView;
+
+    fn reader(folder: &Path, tensors: &[(&str, Dtype, Vec<usize>, Vec<u8>)]) -> WeightsReader {
+        let path = folder.join("model.safetensors");
+        let views = (tensors.iter())
+            .map(|(name, kind, shape, data)| (name, TensorView::new(*kind, shape.clone(), data)))
+            .map(|(name, view)| (name, view.unwrap()));
+        safetensors::serialize_to_file(views, None, &path).unwrap();
+        WeightsReader::open(&path).unwrap()
+    }
+
+    fn bytes<const N: usize>(values: impl IntoIterator<Item = [u8; N]>) -> Vec<u8> {
+        values.into_iter().flatten().collect()
+    }
+
+    #[test]
+    fn floats_of_any_type_are_read_and_must_be_finite() {
+        let folder = tempfile::tempdir().unwrap();
+        // More than is read at a time.
+        let many: Vec<f32> = (0..BUFFER / 3).map(|n| n as f32 * 0.5 - 7.0).collect();
+        let values = [1.5, -2.0, 0.25];
+        let mut broken = many.clone();
+        broken[BUFFER / 4 + 1] = f32::NEG_INFINITY;
+        let all32 = |values: &[f32]| bytes(values.iter().map(|value| value.to_le_bytes()));
+        let of = |kind: Dtype| match kind {
+            Dtype::F16 => bytes(values.map(|value| f16::from_f64(value).to_le_bytes())),
+            Dtype::BF16 => bytes(values.map(|value| bf16::from_f64(value).to_le_bytes())),
+            _ => bytes(values.map(f64::to_le_bytes)),
+        };
+        let mut reader = reader(
+            folder.path(),
+            &[
+                ("many", Dtype::F32, vec![many.len()], all32(&many)),
+                ("broken", Dtype::F32, vec![broken.len()], all32(&broken)),
+                ("f16", Dtype::F16, vec![3], of(Dtype::F16)),
+                ("bf16", Dtype::BF16, vec![3], of(Dtype::BF16)),
+                ("f64", Dtype::F64, vec![3], of(Dtype::F64)),
+                ("huge", Dtype::F64, vec![1], bytes([1e300f64.to_le_bytes()])),
+                ("empty", Dtype::F32, vec![0], Vec::new()),
+                ("whole", Dtype::I64, vec![1], vec![0; 8]),
+            ],
+        );
+        assert_eq!(reader.floats("many").unwrap(), many);
+        for kind in ["f16", "bf16", "f64"] {
+            assert_eq!(reader.floats(kind).unwrap(), [1.5, -2.0, 0.25], "{kind}");
+        }
+        assert!(reader.floats("empty").unwrap().is_empty());
+        for (name, part) in [
+            ("broken", "not a finite number"),
+            ("huge", "not a finite number"),
+            ("whole", "type I64"),
+            ("none", "missing"),
+        ] {
+            let problem = reader.floats(name).unwrap_err().to_string();
+            assert!(
+                problem.contains(part) && problem.contains(name),
+                "{problem}"
+            );
+        }
+    }
+
+    #[test]
+    fn matrices_in_eight_bits_are_read_with_their_scales() {
+        let folder = tempfile::tempdir().unwrap();
+        let values = vec![127, 0x81, 0, 1, 2, 3]; // 0x81 is -127
+        let scales = |values: &[f32]| bytes(values.iter().map(|value| value.to_le_bytes()));
+        let mut reader = reader(
+            folder.path(),
+            &[
+                ("a", Dtype::I8, vec![2, 3], values.clone()),
+                ("a_scale", Dtype::F32, vec![3], scales(&[1.0, 0.5, 0.0])),
+                ("b", Dtype::I8, vec![2, 3], values),
+                ("b_scale", Dtype::F32, vec![2], scales(&[1.0, -1.0])),
+            ],
+        );
+        let weight = reader.weight("a").unwrap();
+        assert_eq!(weight.widen(), [127.0, -63.5, 0.0, 1.0, 1.0, 0.0]);
+        let problem = reader.embedding("b").unwrap_err().to_string();
+        assert!(problem.contains("b_scale: scale 1 is -1"), "{problem}");
+        assert!(
+            reader
+                .weight("a_scale")
+                .unwrap_err()
+                .to_string()
+                .contains("not I8")
+        );
+    }
+}

@@ -241,3 +241,34 @@ impl Int8EncoderLayer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_matrices_of_layers_and_large_tables_are_in_eight_bits() {
+        let linear = Some(Int8Kind::Linear);
+        assert_eq!(int8_kind("layers.11.query.weight"), linear);
+        assert_eq!(int8_kind("layers.0.disentangled.key.weight"), linear);
+        assert_eq!(int8_kind("projection.weight"), linear);
+        let table = Some(Int8Kind::Embedding);
+        assert_eq!(int8_kind("word_embeddings.weight"), table);
+        for name in [
+            "layers.0.query.bias",
+            "layers.0.attention_norm.gamma",
+            "layers..query.weight",
+            "layers.x.query.weight",
+            "layers.0.0.query.weight",
+            "layers.query.weight",
+            "token_type_embeddings.weight",
+            "relative_embeddings.weight",
+            "convolution.convolution.weight",
+            "",
+        ] {
+            assert_eq!(int8_kind(name), None, "{name}");
+        }
+        assert_eq!(Int8Kind::Linear.scales([2, 3]), 3);
+        assert_eq!(Int8Kind::Embedding.scales([2, 3]), 2);
+    }
+}
