@@ -239,14 +239,19 @@ def time_onnxruntime(args, variant, sentences, threads, tags=None):
 
 
 def agreement(args, sentences):
-    """The share of sentences for which nerzoo and each exported network find the same entities."""
+    """The share of sentences for which nerzoo in f32 finds the same entities as in int8 and as each exported network."""
     labels = json.loads((Path(args.model) / "config.json").read_text())["labels"]
     output = Path(args.work) / "tags.jsonl"
-    command = [args.nerzoo, "predict", "--device", "cpu", "--model", args.model, "--format", "tokens_jsonl"]
-    measured([*command, "--out", output, "--force", sentences], args.threads[-1])
-    own = []
-    for line in open(output, encoding="utf-8"):
-        own.append({(e["start"], e["end"], e["type"]) for e in json.loads(line)["entities"]})
+
+    def found(model):
+        command = [args.nerzoo, "predict", "--device", "cpu", "--model", model, "--format", "tokens_jsonl"]
+        measured([*command, "--out", output, "--force", sentences], args.threads[-1])
+        lines = [json.loads(line)["entities"] for line in open(output, encoding="utf-8")]
+        return [{(e["start"], e["end"], e["type"]) for e in entities} for entities in lines]
+
+    own, other = found(args.model), found(args.int8_model)
+    same = sum(a == b for a, b in zip(own, other))
+    print(f"nerzoo int8: the same entities in {100 * same / len(own):.2f} % of {len(own)} sentences")
     for variant in VARIANTS:
         time_onnxruntime(args, variant, sentences, args.threads[-1], tags=output)
         other = [spans(json.loads(line), labels) for line in open(output, encoding="utf-8")]
@@ -274,7 +279,7 @@ def ratios(ours, theirs, key):
 
 
 def turns(args, sentences, count):
-    models = {"nerzoo f32": args.model} | ({"nerzoo int8": args.int8_model} if args.int8_model else {})
+    models = {"nerzoo f32": args.model, "nerzoo int8": args.int8_model}
     for threads in args.threads:
         results = {name: [] for name in [*models, *VARIANTS]}
         for _ in range(args.rounds):
@@ -297,8 +302,9 @@ def turns(args, sentences, count):
             for variant in VARIANTS:
                 cells = [ratios(results[own], results[variant], key) for key in ["wall", "cpu", "memory"]]
                 print(f"{own + ' / ' + variant:28} {cells[0]:>18} {cells[1]:>18} {cells[2]:>18}", flush=True)
-        start = statistics.median(result["start"] for result in results["nerzoo f32"])
-        print(f"nerzoo's start, with one sentence: {start:.2f} s of wall time")
+        for name in models:
+            start = statistics.median(result["start"] for result in results[name])
+            print(f"start of {name}, with one sentence: {start:.2f} s of wall time")
 
 
 def prepare(args):
@@ -325,6 +331,11 @@ def prepare(args):
             recipe.write_text(RECIPE.format(limit=args.train, encoder=Path(args.encoder).resolve()))
             train = [args.nerzoo, "train", recipe, "--plain", "--out", args.model, "--data", corpus.parent]
             subprocess.run(train, check=True, stdout=subprocess.DEVNULL)
+    if not args.int8_model:
+        args.int8_model = work / "model-int8"
+        if not (args.int8_model / "model.safetensors").exists():
+            quantize = [args.nerzoo, "zoo", "quantize", args.model, "--out", args.int8_model, "--no-check"]
+            subprocess.run(quantize, check=True, stdout=subprocess.DEVNULL)
     command = [args.python, HERE / "compare.py", "--part", "export", "--model", args.model, "--work", work]
     if not all((work / f"{variant}.onnx").exists() for variant in VARIANTS):
         measured(command, args.threads[-1])
@@ -336,7 +347,7 @@ def main():
     parser.add_argument("--encoder", help="the folder of all-MiniLM-L6-v2; not needed with --model")
     parser.add_argument("--corpus", help="the folder of GENIA")
     parser.add_argument("--model", help="a model folder of a SeqNER with softmax, first pieces and a BERT encoder")
-    parser.add_argument("--int8-model", help="the same model, quantised by nerzoo")
+    parser.add_argument("--int8-model", help="the same model, quantised by nerzoo; made if it is not given")
     parser.add_argument("--nerzoo", help="the program; built if it is not given")
     parser.add_argument("--python", help="a Python with " + ", ".join(PACKAGES))
     parser.add_argument("--work", default=str(ROOT / "target" / "against-onnxruntime-files"))

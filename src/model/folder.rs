@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread::ScopedJoinHandle;
 
 use burn::module::Module;
 use burn::store::{FloatCastAdapter, ModuleRecord, ModuleSnapshot, SafetensorsStore};
@@ -16,8 +17,10 @@ use serde_json::Value;
 use super::calibration::Calibration;
 use super::manifest::{self, Manifest};
 use super::parameters::Shapes;
+use super::quantize::Quantization;
 use super::recognizer::Recognizer;
 use super::tagger::ModelTagger;
+use super::weights_reader::{self, WeightsReader};
 use crate::data::words::Segmentation;
 use crate::encoder::EncoderConfig;
 use crate::encoder::tokenizer::WordTokenizer;
@@ -31,6 +34,8 @@ use crate::text::Labels;
 
 /// The version of the folder format this program writes.
 pub const VERSION: u32 = 2;
+/// The version of the format of folders with quantised weights, which older programs cannot read.
+pub const QUANTIZED_VERSION: u32 = 3;
 /// Prefix of the temporary folder a model is written to first.
 pub const TEMPORARY: &str = ".model-";
 /// The files of a model folder except the manifest.
@@ -77,6 +82,9 @@ pub struct ModelConfig {
     /// Number of words of the longest sentence that is tagged as a whole, if the recipe sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest: Option<usize>,
+    /// How the weights are quantised, if they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quantization: Option<Quantization>,
 }
 
 impl ModelConfig {
@@ -93,6 +101,20 @@ impl ModelConfig {
             calibration: None,
             segmentation: Segmentation::default(),
             longest: None,
+            quantization: None,
+        }
+    }
+
+    /// The same model with weights that are quantised in this way.
+    pub fn with_quantization(self, quantization: Option<Quantization>) -> Self {
+        Self {
+            format_version: if quantization.is_some() {
+                QUANTIZED_VERSION
+            } else {
+                VERSION
+            },
+            quantization,
+            ..self
         }
     }
 
@@ -113,11 +135,11 @@ impl ModelConfig {
         let config: Self = serde_json::from_str(text).map_err(|problem| {
             Error::model_folder(path, format!("not a nerzoo model's config: {problem}"))
         })?;
-        if config.format_version > VERSION {
+        if config.format_version > QUANTIZED_VERSION {
             return Err(Error::model_folder(
                 path,
                 format!(
-                    "written in format {} by nerzoo {}; this program reads up to {VERSION}, update it",
+                    "written in format {} by nerzoo {}; this program reads up to {QUANTIZED_VERSION}, update it",
                     config.format_version, config.nerzoo
                 ),
             ));
@@ -307,18 +329,10 @@ pub fn save_weights<M: Module>(model: &M, path: &Path, half: bool) -> Result<()>
     Ok(())
 }
 
-/// Loads weights of either precision. A missing, unknown or wrongly shaped tensor is an error.
-pub fn load_weights<M: Module>(model: &mut M, path: &Path) -> Result<()> {
-    apply(model, SafetensorsStore::from_file(path), path)
-}
-
-/// Loads weights from safetensors in memory.
+/// Loads weights from safetensors in memory. A missing, unknown or wrongly shaped tensor is an error.
 pub fn load_weights_from_bytes<M: Module>(model: &mut M, bytes: Vec<u8>) -> Result<()> {
+    let path = Path::new("weights in memory");
     let store = SafetensorsStore::from_bytes(Some(bytes));
-    apply(model, store, Path::new("weights in memory"))
-}
-
-fn apply<M: Module>(model: &mut M, store: SafetensorsStore, path: &Path) -> Result<()> {
     let mut store = store.with_from_adapter(FloatCastAdapter::to(DType::F32));
     let result = model
         .load_from(&mut store)
@@ -340,12 +354,43 @@ pub fn load<H: Head>(
 ) -> Result<ModelTagger<H>> {
     let manifest = Manifest::read(folder)?;
     manifest.require(&REQUIRED, folder)?;
-    manifest::verify_files(folder, &manifest)?;
-    let (config, mut model) = build::<H>(folder, device, overrides)?;
-    let weights = folder.join("model.safetensors");
-    Shapes::of(&model).check_file(&weights)?;
-    load_weights(&mut model, &weights)?;
-    tagger(folder, config, model)
+    // Three threads: to hash the files takes as long as to read the weights, and so may the tokenizer.
+    std::thread::scope(|scope| {
+        let hashes = scope.spawn(|| manifest::verify_files(folder, &manifest));
+        let tokenizer = scope.spawn(|| read_tokenizer(folder));
+        let model = load_model::<H>(folder, device, overrides);
+        let tokenizer = joined(tokenizer);
+        // A file that is not what the manifest says may be the cause of any other error.
+        joined(hashes)?;
+        let (config, model) = model?;
+        tagger(folder, config, model, tokenizer?)
+    })
+}
+
+/// The result of a thread. A panic in it goes on in this one.
+fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    match thread.join() {
+        Ok(result) => result,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// Loads the model of a folder.
+fn load_model<H: Head>(
+    folder: &Path,
+    device: &Device,
+    overrides: &[Assignment],
+) -> Result<(ModelConfig, Recognizer<H>)> {
+    let (config, model) = build::<H>(folder, device, overrides)?;
+    let path = folder.join("model.safetensors");
+    let reader = WeightsReader::open(&path)?;
+    Shapes::of(&model).check_header(reader.metadata(), &path, config.quantization)?;
+    let model = weights_reader::load(model, reader, config.quantization)?;
+    Ok((config, model))
+}
+
+fn read_tokenizer(folder: &Path) -> Result<WordTokenizer> {
+    WordTokenizer::from_file(&folder.join("tokenizer.json"))
 }
 
 /// Loads the weights of a training checkpoint with the description in the run's folder.
@@ -357,7 +402,7 @@ pub fn load_checkpoint<H: Head>(
 ) -> Result<ModelTagger<H>> {
     let (config, model) = build::<H>(run, device, overrides)?;
     let model = restore(model, checkpoint)?;
-    tagger(run, config, model)
+    tagger(run, config, model, read_tokenizer(run)?)
 }
 
 /// Replaces a model's weights by those of a training checkpoint.
@@ -372,8 +417,9 @@ pub fn restore<H: Head>(model: Recognizer<H>, checkpoint: &Path) -> Result<Recog
 
 /// Fails unless the weights of a model folder fit its `config.json`, without loading them.
 pub fn check_weights<H: Head>(folder: &Path) -> Result<()> {
-    let (_, model) = build::<H>(folder, &crate::device::cpu(), &[])?;
-    Shapes::of(&model).check_file(&folder.join("model.safetensors"))
+    let (config, model) = build::<H>(folder, &crate::device::cpu(), &[])?;
+    let path = folder.join("model.safetensors");
+    Shapes::of(&model).check_file(&path, config.quantization)
 }
 
 /// Fails when settings cannot replace those of the model in this folder.
@@ -406,9 +452,9 @@ fn tagger<H: Head>(
     folder: &Path,
     config: ModelConfig,
     model: Recognizer<H>,
+    tokenizer: WordTokenizer,
 ) -> Result<ModelTagger<H>> {
     let path = folder.join("tokenizer.json");
-    let tokenizer = WordTokenizer::from_file(&path)?;
     (tokenizer.check_fits(&config.encoder.transformer))
         .map_err(|problem| Error::model_folder(&path, problem))?;
     Ok(

@@ -9,6 +9,8 @@ pub mod long_sentence;
 pub mod manifest;
 pub mod parameters;
 pub mod parts;
+pub mod quantize;
 pub mod recognizer;
 pub mod tagger;
 pub mod weights_file;
+pub mod weights_reader;

@@ -12,6 +12,7 @@ use burn::tensor::Tensor;
 use safetensors::Dtype;
 use safetensors::tensor::Metadata;
 
+use super::quantize::{self, Quantization};
 use super::weights_file;
 use crate::error::{Error, Result};
 use crate::process;
@@ -84,28 +85,63 @@ impl Shapes {
         ))
     }
 
-    /// Fails unless a weight file has exactly these parameters, with these shapes, and all of its values are numbers.
-    pub fn check_file(&self, path: &Path) -> Result<()> {
-        let fail = |problem: String| Error::model_folder(path, problem);
-        let (mut file, metadata) = weights_file::open(path)?;
-        let tensors = metadata.tensors();
-        let mut problems = Vec::new();
+    /// The tensors of a file with these parameters.
+    fn tensors(&self, quantization: Option<Quantization>) -> BTreeMap<String, ExpectedTensor> {
+        let mut tensors = BTreeMap::new();
         for (name, shape) in &self.found {
+            let int8 = quantize::kind(name).filter(|_| quantization.is_some());
+            let kind = match (int8, shape.as_slice()) {
+                (Some(int8), &[rows, columns]) => {
+                    let scales = ExpectedTensor {
+                        shape: vec![int8.scales([rows, columns])],
+                        kind: ExpectedKind::Scales,
+                    };
+                    tensors.insert(quantize::scale_name(name), scales);
+                    ExpectedKind::Int8
+                }
+                _ => ExpectedKind::Float,
+            };
+            let shape = shape.clone();
+            tensors.insert(name.clone(), ExpectedTensor { shape, kind });
+        }
+        tensors
+    }
+
+    /// Fails unless a weight file has exactly these parameters, with these shapes and types, and all of its values are
+    /// numbers.
+    pub fn check_file(&self, path: &Path, quantization: Option<Quantization>) -> Result<()> {
+        let (mut file, metadata) = weights_file::open(path)?;
+        self.check_header(&metadata, path, quantization)?;
+        check_values(&mut file, &metadata, path, &self.tensors(quantization))
+    }
+
+    /// Fails unless the header of a weight file has exactly these parameters, with these shapes and types.
+    pub fn check_header(
+        &self,
+        metadata: &Metadata,
+        path: &Path,
+        quantization: Option<Quantization>,
+    ) -> Result<()> {
+        let fail = |problem: String| Error::model_folder(path, problem);
+        let tensors = metadata.tensors();
+        let expected = self.tensors(quantization);
+        let mut problems = Vec::new();
+        for (name, ExpectedTensor { shape, kind }) in &expected {
             match tensors.get(name) {
                 None => problems.push(format!("{name} is missing")),
                 Some(tensor) if tensor.shape != *shape => problems.push(format!(
                     "{name} has shape {:?}, but config.json needs {shape:?}",
                     tensor.shape
                 )),
-                Some(tensor) if !is_float(tensor.dtype) => {
-                    problems.push(format!("{name} has values of type {:?}", tensor.dtype));
-                }
+                Some(tensor) if !kind.allows(tensor.dtype) => problems.push(format!(
+                    "{name} has values of type {:?}, but needs {}",
+                    tensor.dtype,
+                    kind.types()
+                )),
                 Some(_) => {}
             }
         }
-        let unknown = tensors
-            .keys()
-            .filter(|name| !self.found.contains_key(*name));
+        let unknown = tensors.keys().filter(|name| !expected.contains_key(*name));
         problems.extend(unknown.map(|name| format!("{name} is not a parameter of this model")));
         if !problems.is_empty() {
             problems.sort();
@@ -119,7 +155,41 @@ impl Shapes {
                 "the weights do not fit config.json:\n  {listed}{more}"
             )));
         }
-        check_values(&mut file, &metadata, path)
+        Ok(())
+    }
+}
+
+/// What a file has to hold for a parameter.
+struct ExpectedTensor {
+    shape: Vec<usize>,
+    kind: ExpectedKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ExpectedKind {
+    Float,
+    Int8,
+    /// Scales of a parameter in eight bits: not negative.
+    Scales,
+}
+
+impl ExpectedKind {
+    fn allows(self, kind: Dtype) -> bool {
+        match self {
+            Self::Float => is_float(kind),
+            Self::Int8 => kind == Dtype::I8,
+            Self::Scales => kind == Dtype::F32,
+        }
+    }
+
+    fn types(self) -> &'static str {
+        match self {
+            Self::Float => {
+                "F32 or another float; a quantised model has \"quantization\" in its config.json"
+            }
+            Self::Int8 => "I8, as \"quantization\" in config.json says",
+            Self::Scales => "F32",
+        }
     }
 }
 
@@ -128,12 +198,18 @@ fn is_float(kind: Dtype) -> bool {
 }
 
 /// Fails if a value is NaN or infinite. The values come next in the file.
-fn check_values(file: &mut File, metadata: &Metadata, path: &Path) -> Result<()> {
+fn check_values(
+    file: &mut File,
+    metadata: &Metadata,
+    path: &Path,
+    expected: &BTreeMap<String, ExpectedTensor>,
+) -> Result<()> {
     let io = |source| Error::io(path, source);
     let mut tensors: Vec<_> = metadata.tensors().into_iter().collect();
     tensors.sort_by_key(|(_, tensor)| tensor.data_offsets);
     let mut buffer = vec![0u8; 1 << 18];
     for (name, tensor) in tensors {
+        let is_scale = (expected.get(&name)).is_some_and(|one| one.kind == ExpectedKind::Scales);
         let mut left = tensor.data_offsets.1 - tensor.data_offsets.0;
         while left > 0 {
             let count = left.min(buffer.len());
@@ -146,10 +222,23 @@ fn check_values(file: &mut File, metadata: &Metadata, path: &Path) -> Result<()>
                     ),
                 ));
             }
+            if is_scale && has_negative(&buffer[..count]) {
+                return Err(Error::model_folder(
+                    path,
+                    format!("{name} has a negative scale; do not use this file"),
+                ));
+            }
             left -= count;
         }
     }
     Ok(())
+}
+
+/// Whether an f32 is below zero.
+fn has_negative(bytes: &[u8]) -> bool {
+    let values = bytes.chunks_exact(4);
+    let mut values = values.map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+    values.any(|value| value < 0.0)
 }
 
 /// Whether all values are numbers: the exponent of NaN and infinity is all ones.
@@ -222,14 +311,14 @@ mod tests {
         let path = folder.path().join("model.safetensors");
         let shapes = Shapes::of(&model(2, 1));
         let refused = |what: &str| {
-            let problem = shapes.check_file(&path).unwrap_err().to_string();
+            let problem = shapes.check_file(&path, None).unwrap_err().to_string();
             assert!(problem.contains(what), "{what}: {problem}");
         };
         refused("cannot access");
         let weight = ("weight", &[2, 1][..], Dtype::F32, floats(&[1.0, 2.0]));
         let bias = ("bias", &[1][..], Dtype::F32, floats(&[0.5]));
         write(&path, &[weight.clone(), bias.clone()]);
-        shapes.check_file(&path).unwrap();
+        shapes.check_file(&path, None).unwrap();
         write(&path, std::slice::from_ref(&weight));
         refused("bias is missing");
         write(
@@ -274,13 +363,13 @@ mod tests {
             &path,
             &[weight.clone(), ("bias", &[1], Dtype::F16, half(0x3c00))],
         );
-        shapes.check_file(&path).unwrap();
+        shapes.check_file(&path, None).unwrap();
 
         write(&path, &[weight, bias]);
         let good = std::fs::read(&path).unwrap();
         for length in 0..good.len() {
             std::fs::write(&path, &good[..length]).unwrap();
-            assert!(shapes.check_file(&path).is_err(), "{length} bytes");
+            assert!(shapes.check_file(&path, None).is_err(), "{length} bytes");
         }
         let mut claim = good.clone();
         claim[..8].copy_from_slice(&10_000_000_000u64.to_le_bytes());

@@ -89,6 +89,11 @@ pub fn write_half(source: &Path, target: &Path) -> Result<()> {
     let weights = SafeTensors::deserialize(&bytes).map_err(|problem| fail(problem.to_string()))?;
     let mut tensors = Vec::new();
     for (name, view) in weights.tensors() {
+        if view.dtype() == Dtype::I8 {
+            return Err(fail(format!(
+                "{name} is in eight bits already, which are fewer; publish it without --half"
+            )));
+        }
         let floats = view.data().chunks_exact(4).map(float);
         if view.dtype() == Dtype::F32
             && let Some(value) = floats

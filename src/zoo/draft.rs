@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::publish::{PublishOptions, WeightsFormat};
+use super::quantize;
 use super::score::scored_split;
 use super::staging;
 use super::summary;
@@ -14,35 +15,49 @@ use crate::error::{Error, Result};
 use crate::eval::analysis::{Analysis, AnalysisOptions, ErrorCounts};
 use crate::eval::evaluate;
 use crate::hub::RepoId;
-use crate::model::card::{self, CardFacts, CorpusFacts, PUBLICATION, RUN, hub_name, last_part};
-use crate::model::folder::{ModelConfig, VERSION};
+use crate::model::card::{
+    self, CardFacts, CorpusFacts, PUBLICATION, QUANTIZATION, RUN, hub_name, last_part,
+};
+use crate::model::folder::ModelConfig;
 use crate::model::manifest;
+use crate::model::quantize::Quantization;
 use crate::model::tagger::Tagger;
 use crate::model::weights_file;
 use crate::recipe::Recipe;
 use crate::registry;
 use crate::train::Corpus;
 
-/// The small files of a published model, before they are written.
-pub(super) struct Draft {
-    config: ModelConfig,
-    recipe: Recipe,
-    /// The recipe as it was trained, with the paths of this machine.
-    own_recipe: Recipe,
-    metrics: Value,
-    corpus: Option<CorpusFacts>,
+/// The small files of a model folder, before they are written.
+pub(super) struct ModelTexts {
+    pub config: ModelConfig,
+    pub recipe: Recipe,
+    pub metrics: Value,
+    pub corpus: Option<CorpusFacts>,
     /// True if it finds nested entities.
     pub nested: bool,
+}
+
+/// The small files of a published model, before they are written.
+pub(super) struct Draft {
+    pub texts: ModelTexts,
+    /// The recipe as it was trained, with the paths of this machine.
+    own_recipe: Recipe,
+    /// Bytes of the weights as trained and as stored.
+    bytes: [u64; 2],
+    /// True if the weights are stored in eight bits now.
+    is_int8: bool,
     /// What the card cannot say.
     pub notes: Vec<String>,
 }
 
 impl Draft {
     pub(super) fn read(source: &Path, options: &PublishOptions) -> Result<Self> {
-        let config = ModelConfig {
-            format_version: VERSION,
-            ..ModelConfig::read(source)?
+        let config = ModelConfig::read(source)?;
+        let quantization = match options.weights {
+            WeightsFormat::Int8 => Some(Quantization::INT8),
+            WeightsFormat::AsTrained | WeightsFormat::Half => config.quantization,
         };
+        let config = config.with_quantization(quantization);
         let own_recipe = Recipe::read(&source.join("recipe.toml"), &[])?;
         if own_recipe.encoder.pretrained.is_none() && options.base_model.is_some() {
             return Err(Error::Config(
@@ -77,18 +92,7 @@ impl Draft {
                     .into(),
             );
         }
-        let info = own_recipe.data.corpus.as_deref().and_then(|name| {
-            let found = datasets::find(name, &options.roots)
-                .ok()
-                .map(|found| found.info);
-            found.or_else(|| datasets::known(name))
-        });
-        let corpus = info.map(|info| CorpusFacts {
-            title: info.title,
-            language: info.language,
-            licence: info.licence,
-            source: info.source,
-        });
+        let corpus = corpus_facts(&own_recipe, &options.roots);
         if corpus.is_none() {
             notes.push(
                 "the card does not name the corpus's licence: it is not a named corpus; describe it with a dataset.toml".into(),
@@ -115,29 +119,41 @@ impl Draft {
         let mut recipe = without_paths(own_recipe.clone(), base_model.as_deref());
         recipe.train.half |= options.weights == WeightsFormat::Half;
         Ok(Self {
-            nested: registry::find(&config.head)?.nested,
-            config,
-            recipe,
+            texts: ModelTexts {
+                nested: registry::find(&config.head)?.nested,
+                config,
+                recipe,
+                metrics,
+                corpus,
+            },
             own_recipe,
-            metrics,
-            corpus,
+            bytes: [0; 2],
+            is_int8: options.weights == WeightsFormat::Int8,
             notes,
         })
     }
 
-    pub(super) fn describe_weights(&mut self, path: &Path) -> Result<()> {
+    /// Describes the weights; `bytes` are their sizes as trained and as stored.
+    pub(super) fn describe_weights(&mut self, path: &Path, bytes: [u64; 2]) -> Result<()> {
+        self.bytes = bytes;
         let info = weights_file::read(path)?;
-        let bytes = fs::metadata(path)
-            .map_err(|problem| Error::io(path, problem))?
-            .len();
-        self.metrics[PUBLICATION]["weights"] =
-            json!({"precision": info.precision, "values": info.values, "bytes": bytes});
+        let metrics = &mut self.texts.metrics;
+        metrics[PUBLICATION]["weights"] =
+            json!({"precision": info.precision, "values": info.values, "bytes": bytes[1]});
+        if self.is_int8 {
+            metrics[QUANTIZATION] = quantize::facts(bytes, None);
+        }
         Ok(())
     }
 
     /// Scores the stored weights: the final split with its interval and kinds of errors, and if the weights are not as they
     /// were trained, the other split, too.
-    pub(super) fn score(&mut self, tagger: &dyn Tagger, options: &PublishOptions) -> Result<()> {
+    pub(super) fn score(
+        &mut self,
+        tagger: &dyn Tagger,
+        source: &Path,
+        options: &PublishOptions,
+    ) -> Result<()> {
         let corpus = Corpus::load(&self.own_recipe, &options.roots).map_err(|problem| {
             Error::Config(format!(
                 "the corpus of the run is needed for the card's scores: {}\nGive its folder with --data, or publish the \
@@ -151,7 +167,8 @@ impl Draft {
                 .push("the card has no scores: the run has neither test nor dev sentences".into());
             return Ok(());
         }
-        let before = self.metrics[split]["f1"].as_f64();
+        let metrics = &mut self.texts.metrics;
+        let before = metrics[split]["f1"].as_f64();
         let mentions = tagger.tag(gold)?;
         let analysis_options = AnalysisOptions {
             resamples: options.resamples.max(1),
@@ -170,12 +187,20 @@ impl Draft {
                 100.0 * before
             ));
         }
-        if is_changed && split == "test" && !corpus.dev.is_empty() {
-            self.metrics["dev"] = evaluate(tagger, &corpus.dev)?.to_json();
+        if self.is_int8 {
+            let trained = registry::load(source, &options.device, &[])?;
+            let before = evaluate(&*trained, gold)?.overall.f1();
+            let name = self.own_recipe.data.corpus.as_deref();
+            let what = format!("{} ({split})", name.unwrap_or("its files"));
+            quantize::compare(&what, [before, f1], options.tolerance)?;
+            metrics[QUANTIZATION] = quantize::facts(self.bytes, Some((&what, [before, f1])));
         }
-        self.metrics[split] = results.report.to_json();
-        let publication = &mut self.metrics[PUBLICATION];
-        if is_changed {
+        if is_changed && split == "test" && !corpus.dev.is_empty() {
+            metrics["dev"] = evaluate(tagger, &corpus.dev)?.to_json();
+        }
+        metrics[split] = results.report.to_json();
+        let publication = &mut metrics[PUBLICATION];
+        if is_changed && !self.is_int8 {
             publication["f1_before"] = json!(before);
         }
         let interval = results.significance.f1;
@@ -190,7 +215,9 @@ impl Draft {
             .collect();
         Ok(())
     }
+}
 
+impl ModelTexts {
     /// Writes everything but weights and tokenizer, the manifest last.
     pub(super) fn write(&self, folder: &Path) -> Result<()> {
         let put = |name: &str, text: &str| {
@@ -213,6 +240,19 @@ impl Draft {
         staging::same_permissions(folder)?;
         manifest::write(folder)
     }
+}
+
+/// What is known about the corpus of a recipe.
+pub(super) fn corpus_facts(recipe: &Recipe, roots: &[PathBuf]) -> Option<CorpusFacts> {
+    let name = recipe.data.corpus.as_deref()?;
+    let found = datasets::find(name, roots).ok().map(|found| found.info);
+    let info = found.or_else(|| datasets::known(name))?;
+    Some(CorpusFacts {
+        title: info.title,
+        language: info.language,
+        licence: info.licence,
+        source: info.source,
+    })
 }
 
 /// A recipe without paths of this machine: the encoder by its name on the hub, files by their names alone.

@@ -23,6 +23,8 @@ pub mod publish;
 pub mod pull;
 #[cfg(feature = "hub")]
 pub mod push;
+#[cfg(feature = "train")]
+pub mod quantize;
 pub mod results;
 #[cfg(feature = "train")]
 pub mod score;

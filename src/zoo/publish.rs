@@ -8,6 +8,7 @@ use burn::tensor::Device;
 use super::draft::Draft;
 use super::index;
 use super::places::{NAME_RULE, is_model_name};
+use super::quantize::{check_tolerance, size};
 use super::staging;
 use super::summary::ModelSummary;
 use super::verify::verify;
@@ -15,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::hub::RepoId;
 use crate::model::folder::REQUIRED;
 use crate::model::manifest::{self, Manifest};
+use crate::model::quantize::write_int8;
 use crate::model::weights_file;
 use crate::registry;
 
@@ -27,6 +29,8 @@ pub enum WeightsFormat {
     AsTrained,
     /// 16-bit floats.
     Half,
+    /// The encoder's linear layers and embedding tables in eight bits.
+    Int8,
 }
 
 impl WeightsFormat {
@@ -35,6 +39,7 @@ impl WeightsFormat {
         match self {
             Self::AsTrained => copy(source, target),
             Self::Half => weights_file::write_half(source, target),
+            Self::Int8 => write_int8(source, target),
         }
     }
 }
@@ -48,6 +53,8 @@ pub struct PublishOptions {
     pub to: PathBuf,
     /// How the weights are stored.
     pub weights: WeightsFormat,
+    /// The largest loss of F1 by weights in eight bits, in points of percent.
+    pub tolerance: f64,
     /// The name of the encoder on the hub, `owner/name`, if the run does not know it.
     pub base_model: Option<String>,
     /// The licence of the encoder, if the recipe does not give it.
@@ -93,16 +100,7 @@ pub fn publish(
         ));
     }
     report("checking the model");
-    if !source.join(manifest::FILE).is_file() {
-        return Err(Error::model_folder(
-            source,
-            "no manifest.json here: the run is not finished; continue it with `nerzoo train --resume`",
-        ));
-    }
-    let listed = Manifest::read(source)?;
-    listed.require(&REQUIRED, source)?;
-    listed.require(&["recipe.toml", "metrics.json"], source)?;
-    manifest::verify_files(source, &listed)?;
+    check_source(source)?;
     let mut draft = Draft::read(source, options)?;
     fs::create_dir_all(&options.to).map_err(|problem| Error::io(&options.to, problem))?;
     let staged = staging::temporary(&options.to)?;
@@ -113,19 +111,18 @@ pub fn publish(
         &folder.join("tokenizer.json"),
     )?;
     let weights = folder.join("model.safetensors");
-    options
-        .weights
-        .write(&source.join("model.safetensors"), &weights)?;
-    draft.describe_weights(&weights)?;
-    draft.write(folder)?;
+    let trained = source.join("model.safetensors");
+    options.weights.write(&trained, &weights)?;
+    draft.describe_weights(&weights, [size(&trained)?, size(&weights)?])?;
+    draft.texts.write(folder)?;
     report("loading the model");
     let tagger = registry::load(folder, &options.device, &[])?;
-    draft.nested = tagger.nested();
+    draft.texts.nested = tagger.nested();
     if options.score {
         report("scoring");
-        draft.score(&*tagger, options)?;
+        draft.score(&*tagger, source, options)?;
     }
-    draft.write(folder)?;
+    draft.texts.write(folder)?;
     verify(folder)?;
     let summary = ModelSummary::read(folder, &options.name)?;
     staging::install(staged, &target)?;
@@ -137,8 +134,23 @@ pub fn publish(
     })
 }
 
+/// Fails unless a folder has a finished model with its recipe and scores, and its files are what the manifest says.
+pub(super) fn check_source(source: &Path) -> Result<()> {
+    if !source.join(manifest::FILE).is_file() {
+        return Err(Error::model_folder(
+            source,
+            "no manifest.json here: the run is not finished; continue it with `nerzoo train --resume`",
+        ));
+    }
+    let listed = Manifest::read(source)?;
+    listed.require(&REQUIRED, source)?;
+    listed.require(&["recipe.toml", "metrics.json"], source)?;
+    manifest::verify_files(source, &listed)
+}
+
 impl PublishOptions {
     fn check(&self) -> Result<()> {
+        check_tolerance(self.tolerance)?;
         if !is_model_name(&self.name) {
             return Err(Error::Config(format!(
                 "--name {:?}: {NAME_RULE}",
@@ -167,7 +179,7 @@ impl PublishOptions {
     }
 }
 
-fn copy(source: &Path, target: &Path) -> Result<()> {
+pub(super) fn copy(source: &Path, target: &Path) -> Result<()> {
     fs::copy(source, target)
         .map(|_| ())
         .map_err(|problem| Error::io(source, problem))

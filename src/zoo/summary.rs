@@ -130,9 +130,14 @@ pub fn metrics(folder: &Path) -> Result<Value> {
     if !path.is_file() {
         return Ok(Value::Null);
     }
-    serde_json::from_str(&read_text(&path, LONGEST_TEXT)?).map_err(|problem| {
-        Error::model_folder(&path, format!("not JSON: {problem}; copy it again"))
-    })
+    let fail = |problem: String| Error::model_folder(&path, format!("{problem}; copy it again"));
+    let metrics: Value = serde_json::from_str(&read_text(&path, LONGEST_TEXT)?)
+        .map_err(|problem| fail(format!("not JSON: {problem}")))?;
+    if metrics.is_object() {
+        Ok(metrics)
+    } else {
+        Err(fail("not a JSON object".into()))
+    }
 }
 
 /// The recipe of a folder, if it is there and can be read.

@@ -5,6 +5,7 @@ mod list;
 mod publish;
 mod pull;
 mod push;
+mod quantize;
 mod results;
 mod show;
 mod verify;
@@ -33,6 +34,8 @@ enum Verb {
     Push(push::Push),
     /// Make a published model of a run: a folder of the zoo with a model card.
     Publish(publish::Publish),
+    /// Store a model's weights in eight bits, if its F1 stays: a quarter of the size, faster on the CPU.
+    Quantize(quantize::Quantize),
     /// Check the hashes of a model's files, and on request its score.
     Verify(verify::Verify),
     /// Write the tables of RESULTS.md from files of scores, or check them.
@@ -50,6 +53,7 @@ impl ZooArgs {
             Verb::Pull(verb) => verb.run(),
             Verb::Push(verb) => verb.run(),
             Verb::Publish(verb) => verb.run(),
+            Verb::Quantize(verb) => verb.run(),
             Verb::Verify(verb) => verb.run(),
             Verb::Results(verb) => verb.run(),
             Verb::Index(verb) => verb.run(),

@@ -12,6 +12,7 @@ use crate::cli::progress::Spinner;
 use crate::cli::{CorpusArgs, DeviceArgs};
 use crate::zoo::Zoo;
 use crate::zoo::publish::{PublishOptions, WeightsFormat, publish};
+use crate::zoo::quantize::TOLERANCE;
 
 /// Arguments of `zoo publish`.
 #[derive(Debug, Args)]
@@ -32,6 +33,12 @@ pub struct Publish {
     /// Store the weights as 16-bit floats.
     #[arg(long)]
     half: bool,
+    /// Store the encoder's weights in eight bits, if F1 stays; as `zoo quantize` does.
+    #[arg(long, conflicts_with = "half")]
+    int8: bool,
+    /// Largest loss of F1 by weights in eight bits, in points of percent.
+    #[arg(long, default_value_t = TOLERANCE, value_name = "POINTS", requires = "int8")]
+    tolerance: f64,
     /// The encoder's name on the hub, if the run does not know it.
     #[arg(long, value_name = "OWNER/NAME")]
     base_model: Option<String>,
@@ -65,11 +72,12 @@ impl Publish {
         let options = PublishOptions {
             name: self.name,
             to: self.to,
-            weights: if self.half {
-                WeightsFormat::Half
-            } else {
-                WeightsFormat::AsTrained
+            weights: match (self.half, self.int8) {
+                (true, _) => WeightsFormat::Half,
+                (false, true) => WeightsFormat::Int8,
+                (false, false) => WeightsFormat::AsTrained,
             },
+            tolerance: self.tolerance,
             base_model: self.base_model,
             encoder_licence: self.encoder_licence,
             licence: self.licence,

@@ -194,6 +194,7 @@ impl TransformerConfig {
             activation: self.activation,
             norm_epsilon: self.norm_epsilon as f32,
             rotary: None,
+            int8: None,
         };
         Transformer {
             word_embeddings: embedding(self.vocabulary),
@@ -223,6 +224,7 @@ impl TransformerConfig {
             layout: self.layout.clone(),
             first_position: self.first_position(),
             norm_epsilon: self.norm_epsilon as f32,
+            int8: None,
         }
     }
 
@@ -262,6 +264,7 @@ impl TransformerConfig {
             activation: self.activation,
             norm_epsilon: self.norm_epsilon as f32,
             rotary: Some(layout.attention(index)),
+            int8: None,
         };
         Transformer {
             word_embeddings: EmbeddingConfig::new(self.vocabulary, width)
@@ -281,6 +284,7 @@ impl TransformerConfig {
             layout: self.layout.clone(),
             first_position: 0,
             norm_epsilon: self.norm_epsilon as f32,
+            int8: None,
         }
     }
 }

@@ -7,6 +7,7 @@ use burn::nn::{Dropout, LayerNorm, Linear};
 use burn::tensor::Tensor;
 use burn::tensor::activation::softmax;
 
+use super::int8::Int8EncoderLayer;
 use super::relative::{DisentangledAttention, RelativePositions};
 use super::rotary_attention::RotaryAttention;
 use crate::nn::activation::Activation;
@@ -42,6 +43,9 @@ pub(super) struct EncoderLayer {
     /// Rotary positions and the reach of the attention of pre-norm layers.
     #[module(skip)]
     pub(super) rotary: Option<RotaryAttention>,
+    /// Linear layers in eight bits, in place of those in f32.
+    #[module(skip)]
+    pub(super) int8: Option<Arc<Int8EncoderLayer>>,
 }
 
 impl EncoderLayer {
@@ -67,12 +71,17 @@ impl EncoderLayer {
             lengths: lengths.clone(),
             heads: self.heads,
             width,
-            inner: self.feed_forward_inner.weight.dims()[1],
+            inner: self.inner_width(),
             score_terms: self.score_terms,
             activation: self.activation,
             epsilon: self.norm_epsilon,
             dropout: seed.map(dropout),
         };
+        let positions = positions.map(|positions| self.position_inputs(positions));
+        if let Some(int8) = &self.int8 {
+            let norms = [self.post_norm().into(), (&self.feed_forward_norm).into()];
+            return kernel.forward_int8(states, &int8.layers, norms, positions);
+        }
         let params = LayerParams {
             query: (&self.query).into(),
             key: (&self.key).into(),
@@ -83,8 +92,12 @@ impl EncoderLayer {
             attention_norm: self.post_norm().into(),
             feed_forward_norm: (&self.feed_forward_norm).into(),
         };
-        let positions = positions.map(|positions| self.position_inputs(positions));
         kernel.forward(states, params, positions)
+    }
+
+    /// Width of the feed-forward network's hidden layer.
+    pub(super) fn inner_width(&self) -> usize {
+        self.feed_forward_inner.weight.lazy_shape()[1]
     }
 
     /// The kernel's inputs for relative positions: projected ones, or those of the transformer as biases.
@@ -94,8 +107,13 @@ impl EncoderLayer {
     ) -> (&'a DistanceRows, PositionInputs<Tensor<2>>) {
         let inputs = match &self.disentangled {
             Some(disentangled) => {
-                let content = [&self.query, &self.key];
-                let projected = disentangled.project(positions, content, &self.dropout);
+                let projected = match &self.int8 {
+                    Some(int8) => int8.project_positions(disentangled, positions),
+                    None => {
+                        let content = [&self.query, &self.key];
+                        disentangled.project(positions, content, &self.dropout)
+                    }
+                };
                 PositionInputs {
                     keys: projected.keys,
                     queries: projected.queries,

@@ -5,6 +5,7 @@
 mod check;
 mod config;
 mod convolution;
+mod int8;
 mod layer;
 mod layout;
 mod pre_norm;
@@ -21,6 +22,8 @@ use burn::tensor::{Device, Int, Tensor};
 pub use check::{LIMITS, Limit, SizeError};
 pub use config::{Activation, EncoderFamily, TransformerConfig};
 use convolution::Convolution;
+use int8::Int8Embeddings;
+pub use int8::{Int8Kind, Int8Source, int8_kind};
 use layer::EncoderLayer;
 pub use layout::{
     AlbertLayout, DebertaConvolution, DebertaLayout, Layout, ModernbertLayout, MpnetLayout,
@@ -58,12 +61,15 @@ pub struct Transformer {
     first_position: usize,
     #[module(skip)]
     norm_epsilon: f32,
+    /// Weights in eight bits, in place of those of the embeddings and linear layers.
+    #[module(skip)]
+    int8: Option<Arc<Int8Embeddings>>,
 }
 
 impl Transformer {
     /// The device that the weights are on.
     pub fn device(&self) -> Device {
-        self.word_embeddings.weight.device()
+        self.word_embeddings.weight.lazy_device()
     }
 
     /// The structure of the layers.
@@ -83,15 +89,18 @@ impl Transformer {
         prompt: Option<Tensor<2>>,
         average: usize,
     ) -> PieceStates {
-        // The kernel of layers with rotary positions computes GELU only.
-        let has_kernel = (self.layers.iter())
-            .all(|layer| layer.rotary.is_none() || layer.activation == Activation::Gelu);
         let prompt = prompt.map(|prompt| self.narrowed(prompt));
-        if has_kernel && fused::runs_on(&self.device()) {
+        if self.is_int8() || self.has_kernels() && fused::runs_on(&self.device()) {
             self.forward_packed(rows, prompt, average)
         } else {
             self.forward_padded(rows, prompt, average)
         }
+    }
+
+    /// Whether there is a kernel for its layers: that of layers with rotary positions computes GELU only.
+    fn has_kernels(&self) -> bool {
+        (self.layers.iter())
+            .all(|layer| layer.rotary.is_none() || layer.activation == Activation::Gelu)
     }
 
     /// Encodes rows of pieces by Burn's operations, all rows padded to the longest.
@@ -224,15 +233,22 @@ impl Transformer {
         lengths: &[usize],
         seed: Option<u32>,
     ) -> Tensor<2> {
-        let ids = rows.ids.iter().map(|id| *id as usize).collect();
-        let mut embedded = look_up(self.word_embeddings.weight.val(), ids);
+        let ids: Vec<usize> = rows.ids.iter().map(|id| *id as usize).collect();
+        let mut embedded = match &self.int8 {
+            Some(int8) => int8.words(&ids, self),
+            None => look_up(self.word_embeddings.weight.val(), ids),
+        };
         if let Some(prompt) = prompt {
             embedded = insert_prompts(embedded, prompt, &rows.lengths);
         }
         let width = self.embedding_norm.gamma.dims()[0];
         let first = self.first_position;
         let positions = lengths.iter().flat_map(|length| first..first + length);
-        let mut position_table = self.position_embeddings.as_ref().map(|t| t.weight.val());
+        let longest = lengths.iter().copied().max().unwrap_or(0);
+        let mut position_table = match &self.int8 {
+            Some(int8) => int8.positions(first + longest, self),
+            None => self.position_embeddings.as_ref().map(|t| t.weight.val()),
+        };
         let mut token_type = self.token_type();
         if self.projects_sum() {
             // The kernel adds and normalises at once, so what is projected in between is added before.
@@ -321,10 +337,9 @@ impl Transformer {
     /// - prompt: `[prompts, width]`
     /// - output: `[prompts, embedding width]`
     fn narrowed(&self, prompt: Tensor<2>) -> Tensor<2> {
-        let [_, embedding_width] = self.word_embeddings.weight.dims();
         match &self.projection {
-            Some(projection) if embedding_width != prompt.dims()[1] => {
-                prompt.matmul(projection.weight.val().transpose())
+            Some(Linear { weight, .. }) if weight.dims()[0] != prompt.dims()[1] => {
+                prompt.matmul(weight.val().transpose())
             }
             _ => prompt,
         }

@@ -62,7 +62,7 @@ impl ByAttention<Arc<RotaryTable>> {
 
 impl EncoderLayer {
     fn head_width(&self) -> usize {
-        self.query.weight.dims()[1] / self.heads.max(1)
+        self.query.weight.lazy_shape()[1] / self.heads.max(1)
     }
 
     /// Runs a pre-norm layer as one fused kernel over packed rows. `lengths` are the lengths of the rows, `index` is the
@@ -86,21 +86,26 @@ impl EncoderLayer {
             lengths: lengths.clone(),
             heads: self.heads,
             width: states.dims()[1],
-            inner: self.feed_forward_inner.weight.dims()[1],
+            inner: self.inner_width(),
             epsilon: self.norm_epsilon,
             rotation: table.clone(),
             reach: self.rotary.and_then(|attention| attention.reach),
             dropout: seed.map(dropout).unwrap_or_default(),
         };
+        let attention_norm = self.attention_norm.as_ref().map(OptionalNorm::from);
+        let feed_forward_norm = OptionalNorm::from(&self.feed_forward_norm);
+        if let Some(int8) = &self.int8 {
+            return kernel.forward_int8(states, &int8.layers, attention_norm, feed_forward_norm);
+        }
         let gate = self.feed_forward_gate.as_ref();
         let gate = gate.expect("pre-norm layers have a gate: `TransformerConfig::init` makes both");
         let params = PreNormParams {
-            attention_norm: self.attention_norm.as_ref().map(OptionalNorm::from),
+            attention_norm,
             query: OptionalLinear::from(&self.query),
             key: OptionalLinear::from(&self.key),
             value: OptionalLinear::from(&self.value),
             output: OptionalLinear::from(&self.attention_output),
-            feed_forward_norm: OptionalNorm::from(&self.feed_forward_norm),
+            feed_forward_norm,
             inner: OptionalLinear::from(&self.feed_forward_inner),
             gate: OptionalLinear::from(gate),
             outer: OptionalLinear::from(&self.feed_forward_outer),

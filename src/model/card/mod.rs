@@ -19,6 +19,8 @@ pub use escape::{code, markdown};
 
 /// The key of `metrics.json` with what publishing adds.
 pub const PUBLICATION: &str = "publication";
+/// The key of `metrics.json` with the sizes and scores of a quantised model before and after.
+pub const QUANTIZATION: &str = "quantization";
 /// The key of `metrics.json` that describes the run.
 pub const RUN: &str = "run";
 

@@ -5,7 +5,7 @@ use std::fmt::{Result, Write};
 use serde_json::Value;
 
 use super::escape::{code, markdown};
-use super::{CardFacts, PUBLICATION, number};
+use super::{CardFacts, PUBLICATION, QUANTIZATION, number};
 
 /// Writes the section.
 pub(super) fn write(text: &mut String, facts: &CardFacts<'_>) -> Result {
@@ -24,6 +24,7 @@ pub(super) fn write(text: &mut String, facts: &CardFacts<'_>) -> Result {
         }
     }
     writeln!(text)?;
+    quantization(text, &facts.metrics[QUANTIZATION])?;
     let published = &facts.metrics[PUBLICATION];
     if published.is_object() {
         interval(text, facts)?;
@@ -84,6 +85,35 @@ fn interval(text: &mut String, facts: &CardFacts<'_>) -> Result {
         )?;
     }
     Ok(())
+}
+
+/// The size and F1 of quantised weights, and of those they were made from.
+fn quantization(text: &mut String, facts: &Value) -> Result {
+    let Some(kind) = facts["kind"].as_str() else {
+        return Ok(());
+    };
+    let megabytes = |key: &str| number(&facts[key]) / 1e6;
+    write!(
+        text,
+        "The weights of the encoder are stored in eight bits ({}): {:.1} MB instead of {:.1} MB.",
+        markdown(kind),
+        megabytes("bytes"),
+        megabytes("bytes_before")
+    )?;
+    let scores = [&facts["f1"], &facts["f1_before"]].map(Value::as_f64);
+    if let ([Some(f1), Some(before)], Some(what)) = (scores, facts["checked_on"].as_str()) {
+        write!(
+            text,
+            " F1 on {} is {:.2}; before, it was {:.2}.",
+            markdown(what),
+            100.0 * f1,
+            100.0 * before
+        )?;
+    }
+    writeln!(
+        text,
+        " Decoding settings and the calibration of scores were chosen before.\n"
+    )
 }
 
 /// A table of the scores of groups of entities.

@@ -81,6 +81,24 @@ fn normalise_rows(
     }
 }
 
+/// `γ ⊙ normalise(rows) + β` in place, on the calling thread.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2+fma"))]
+pub fn layer_norm_in_place(rows: &mut [f32], params: NormParams<&[f32]>, epsilon: f32) {
+    let NormParams { gamma, beta } = params;
+    let width = gamma.len();
+    let scale = 1.0 / width as f32;
+    for row in rows.chunks_exact_mut(width) {
+        let mean = math::sum(row) * scale;
+        for value in row.iter_mut() {
+            *value -= mean;
+        }
+        let inverse_deviation = 1.0 / (math::dot(row, row) * scale + epsilon).sqrt();
+        for ((value, gamma), beta) in row.iter_mut().zip(gamma).zip(beta) {
+            *value = *value * inverse_deviation * gamma + beta;
+        }
+    }
+}
+
 /// `residual + dropout(rows + bias)`, the sum a transformer's sub-layer passes to its norm; for `prepare` of
 /// [`layer_norm`].
 pub fn add_bias_dropout_residual<'a>(

@@ -141,7 +141,7 @@ pub fn gelu(x: f32) -> (f32, f32) {
 /// GELU with the tanh approximation, `x (1 + tanh u) / 2 = x σ(2u)` with `u = √(2/π) (x + 0.044715 x³)`, and its derivative
 /// `σ + 2 u′ x σ (1 - σ)`.
 #[inline(always)]
-fn gelu_tanh(x: f32) -> (f32, f32) {
+pub fn gelu_tanh(x: f32) -> (f32, f32) {
     const SCALE: f32 = 1.595_769; // 2 √(2/π)
     const CUBIC: f32 = 0.044_715;
     // Past this range σ is 0 or 1; squares of larger values would overflow.
@@ -154,7 +154,7 @@ fn gelu_tanh(x: f32) -> (f32, f32) {
 
 /// `max(x, 0)` and its derivative, which is 0 at 0. NaN stays NaN.
 #[inline(always)]
-fn relu(x: f32) -> (f32, f32) {
+pub fn relu(x: f32) -> (f32, f32) {
     let value = if x < 0.0 { 0.0 } else { x };
     let derivative = if x > 0.0 { 1.0 } else { 0.0 };
     (value, derivative)

@@ -106,9 +106,7 @@ pub fn apply<K: Kernel<N>, const N: usize, const D: usize>(
     debug_assert!(inputs.iter().all(|input| !input.shape.is_empty()));
     let device = inputs[0].tensor.device();
     if !device.is_autodiff() {
-        let inputs = inputs.map(|input| into_primitive::<Flex>(input.tensor));
-        let (output, _) = kernel.forward(slices(&inputs), false);
-        return Tensor::from_data(TensorData::new(output, shape), &device);
+        return compute(inputs, shape, |inputs| kernel.forward(inputs, false).0);
     }
     let inputs = inputs.map(|input| into_primitive::<Autodiff<Flex>>(input.tensor));
     let nodes = inputs.each_ref().map(|input| input.node());
@@ -132,6 +130,22 @@ pub fn apply<K: Kernel<N>, const N: usize, const D: usize>(
         }
     };
     Tensor::<1>::from_primitive::<Autodiff<Flex>>(output).reshape(shape)
+}
+
+/// Applies a function that has no backward pass to inputs on the flex device without autodiff; the output has the given
+/// shape.
+///
+/// # Panics
+/// If an input is on another device.
+pub fn compute<const N: usize, const D: usize>(
+    inputs: [KernelInput; N],
+    shape: [usize; D],
+    function: impl FnOnce([&[f32]; N]) -> Vec<f32>,
+) -> Tensor<D> {
+    let device = inputs[0].tensor.device();
+    let inputs = inputs.map(|input| into_primitive::<Flex>(input.tensor));
+    let output = function(slices(&inputs));
+    Tensor::from_data(TensorData::new(output, shape), &device)
 }
 
 /// The backend's own representation of a tensor.

@@ -1,5 +1,7 @@
 //! Embedding tables in eight bits, with one scale for each row.
 
+use burn::tensor::{Device, Tensor, TensorData};
+
 use super::QuantizeError;
 use super::quantize::{check_scales, inverse, scale_of, to_i8};
 
@@ -62,6 +64,11 @@ impl Int8Embedding {
         })
     }
 
+    /// The values in row-major order, and the scales.
+    pub fn into_parts(self) -> (Vec<i8>, Vec<f32>) {
+        (self.values, self.scales)
+    }
+
     /// The values in row-major order.
     pub fn values(&self) -> &[i8] {
         &self.values
@@ -93,6 +100,21 @@ impl Int8Embedding {
         for (output, value) in output.iter_mut().zip(values) {
             *output = f32::from(*value) * scale;
         }
+    }
+
+    /// Rows by index, in f32; an index may occur any number of times.
+    ///
+    /// # Shapes
+    /// - output: `[indices, width]`
+    ///
+    /// # Panics
+    /// If an index is not below the number of rows.
+    pub fn select(&self, indices: &[usize], device: &Device) -> Tensor<2> {
+        let mut rows = vec![0f32; indices.len() * self.width];
+        for (index, row) in indices.iter().zip(rows.chunks_exact_mut(self.width)) {
+            self.row(*index, row);
+        }
+        Tensor::from_data(TensorData::new(rows, [indices.len(), self.width]), device)
     }
 
     /// The table in f32, for devices without integer kernels.

@@ -1,11 +1,12 @@
-//! Linear layers with eight-bit weights, and what is fused into the store of their outputs.
+//! Linear layers with eight-bit weights.
 
+use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 use super::kernel::{self, Epilogue, Isa};
 use super::packed::PackedWeight;
-use super::{QuantizeError, QuantizedRows, QuantizedWeight};
-use crate::nn::fused::math;
+use super::{AddTo, Gelu, QuantizeError, QuantizedRows, QuantizedWeight, Replace};
+use crate::nn::fused::compute;
 
 /// The most rows of a task of the thread pool. Their inputs and outputs stay in the second-level cache, and a panel of
 /// weights is used for all of them while it is in the first.
@@ -83,6 +84,23 @@ impl Int8Linear {
         self.forward_with(rows, output, &Replace);
     }
 
+    /// `rows·W + b` for a tensor on the flex device, on all threads.
+    ///
+    /// # Shapes
+    /// - rows: `[rows, inputs]`
+    /// - output: `[rows, outputs]`
+    ///
+    /// # Panics
+    /// If the tensor is on another device.
+    pub fn forward_tensor(&self, rows: Tensor<2>) -> Tensor<2> {
+        let shape = [rows.dims()[0], self.outputs()];
+        compute([rows.into()], shape, |[rows]| {
+            let mut output = vec![0f32; shape[0] * shape[1]];
+            self.forward(rows, &mut output);
+            output
+        })
+    }
+
     /// `output = gelu(rows·W + b)`, on all threads.
     ///
     /// # Panics
@@ -130,39 +148,6 @@ impl Int8Linear {
         epilogue: &impl Epilogue,
     ) {
         kernel::multiply(rows, &self.weight, epilogue, output);
-    }
-}
-
-/// Stores the output.
-#[derive(Debug, Clone, Copy)]
-pub struct Replace;
-
-impl Epilogue for Replace {
-    #[inline(always)]
-    fn store(&self, output: f32, _before: f32) -> f32 {
-        output
-    }
-}
-
-/// Stores `gelu(output)`.
-#[derive(Debug, Clone, Copy)]
-pub struct Gelu;
-
-impl Epilogue for Gelu {
-    #[inline(always)]
-    fn store(&self, output: f32, _before: f32) -> f32 {
-        math::gelu(output).0
-    }
-}
-
-/// Adds the output to the value that is there.
-#[derive(Debug, Clone, Copy)]
-pub struct AddTo;
-
-impl Epilogue for AddTo {
-    #[inline(always)]
-    fn store(&self, output: f32, before: f32) -> f32 {
-        before + output
     }
 }
 

@@ -8,7 +8,7 @@
 //!   [`widen`](QuantizedWeight::widen) them to f32.
 //! - [`Int8Linear`] is a weight packed for this CPU, with its bias.
 //! - [`QuantizedRows`] are activations, which several layers can share.
-//! - An [`Epilogue`] is applied to each output before it is stored: [`Replace`], [`Gelu`], [`AddTo`] or the caller's own.
+//! - An [`Epilogue`] is applied to each output before it is stored: [`Replace`], [`Gelu`], [`AddTo`] and others.
 //!
 //! # Why a kernel of our own
 //! Measured on an AMD EPYC of family 25 (Zen 4) with one thread, in billions of multiplications per second of CPU time, for
@@ -53,14 +53,16 @@
 //! Norms, softmax and the small layers of heads stay in f32.
 
 mod embedding;
+mod epilogue;
 mod kernel;
 mod linear;
 mod packed;
 mod quantize;
 
 pub use embedding::Int8Embedding;
+pub use epilogue::{AddTo, Gelu, GeluTanh, Multiply, Relu, Replace, Tanh};
 pub use kernel::Epilogue;
-pub use linear::{AddTo, Gelu, Int8Linear, Replace};
+pub use linear::Int8Linear;
 pub use quantize::{MAX_INPUTS, QuantizedRows, QuantizedWeight};
 
 /// A matrix or table that cannot be quantised, or stored values that do not form one. The message names the place within the

@@ -60,6 +60,11 @@ impl QuantizedWeight {
         Ok(Self { values, scales })
     }
 
+    /// The values in row-major order, and the scales.
+    pub fn into_parts(self) -> (Vec<i8>, Vec<f32>) {
+        (self.values, self.scales)
+    }
+
     /// The values in row-major order.
     pub fn values(&self) -> &[i8] {
         &self.values

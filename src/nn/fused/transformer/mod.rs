@@ -1,6 +1,7 @@
 //! A post-norm transformer layer (as in BERT) over packed rows: sequences follow each other without padding.
 
 mod attention;
+mod int8;
 mod linear;
 mod positions;
 pub mod pre_norm;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 
 use attention::Projections;
 use burn::tensor::Tensor;
+pub use int8::Int8Layer;
 use linear::{input_gradient, linear, linear_without_bias, weight_gradient};
 use positions::PositionValues;
 pub use positions::{DistanceRows, PositionInputs};

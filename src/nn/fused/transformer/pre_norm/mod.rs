@@ -4,6 +4,7 @@ mod attention;
 mod attention_backward;
 mod backward;
 mod feed_forward;
+mod int8;
 mod params;
 mod softmax;
 
