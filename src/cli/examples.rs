@@ -1,5 +1,17 @@
 //! Examples at the end of each command's `--help`. A test parses every one of them.
 
+use crate::registry;
+
+/// The names of two heads of the zoo: the first that is flat, and the first that finds nested entities.
+fn head_names() -> [&'static str; 2] {
+    [false, true].map(|nested| {
+        let found = registry::heads()
+            .into_iter()
+            .find(|entry| entry.nested == nested);
+        found.map_or("HEAD", |entry| entry.name)
+    })
+}
+
 pub const ALL: &str = "Examples:
   nerzoo train model-zoo/recipes/quickstart.toml
   echo 'Marta Keller visited Lindholm.' | nerzoo predict --model runs/quickstart -
@@ -10,13 +22,23 @@ pub const TRAIN: &str = "Examples:
   nerzoo train model-zoo/recipes/quickstart.toml
   nerzoo train mine.toml --set train.epochs=5 --seeds 1,2,3 --out runs/mine";
 
-pub const INIT: &str = "Examples:
-  nerzoo init --head span_ner --train train.conll --dev dev.conll --out mine.toml
-  nerzoo init --head seq_ner --corpus wnut17 --encoder bert-base-cased --out wnut17.toml";
+pub fn init() -> String {
+    let [flat, nested] = head_names();
+    format!(
+        "Examples:
+  nerzoo init --head {nested} --train train.conll --dev dev.conll --out mine.toml
+  nerzoo init --head {flat} --corpus wnut17 --encoder bert-base-cased --out wnut17.toml"
+    )
+}
 
-pub const COMPARE: &str = "Examples:
+pub fn compare() -> String {
+    let [flat, nested] = head_names();
+    format!(
+        "Examples:
   nerzoo compare --train train.conll --dev dev.conll --test test.conll --minutes 40
-  nerzoo compare --corpus quickstart --heads seq_ner,span_ner --epochs 4";
+  nerzoo compare --corpus quickstart --heads {flat},{nested} --epochs 4"
+    )
+}
 
 pub const EVALUATE: &str = "Examples:
   nerzoo evaluate runs/quickstart quickstart --split dev
@@ -34,9 +56,10 @@ pub const SERVE: &str = "Examples:
   nerzoo serve --model runs/quickstart
   nerzoo serve --model news=runs/news --model genia=runs/genia --host 0.0.0.0 --token-file token";
 
-pub const HEADS: &str = "Examples:
-  nerzoo heads
-  nerzoo heads span_ner";
+pub fn heads() -> String {
+    let [_, nested] = head_names();
+    format!("Examples:\n  nerzoo heads\n  nerzoo heads {nested}")
+}
 
 pub const DEVICES: &str = "Examples:
   nerzoo devices

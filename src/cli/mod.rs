@@ -55,10 +55,10 @@ enum Command {
     #[command(after_help = examples::TRAIN)]
     Train(train::Train),
     /// Write a recipe for your own files.
-    #[command(after_help = examples::INIT)]
+    #[command(after_help = examples::init())]
     Init(init::Init),
     /// Find the best head for a corpus within a time limit.
-    #[command(after_help = examples::COMPARE)]
+    #[command(after_help = examples::compare())]
     Compare(compare::Compare),
     /// Score a model on a corpus with gold entities.
     #[command(after_help = examples::EVALUATE)]
@@ -75,7 +75,7 @@ enum Command {
     #[command(after_help = examples::SERVE)]
     Serve(serve::Serve),
     /// List the heads, or the settings of one.
-    #[command(after_help = examples::HEADS)]
+    #[command(after_help = examples::heads())]
     Heads(heads::Heads),
     /// Show, check, convert, split and make corpora.
     Data(data::Data),

@@ -171,8 +171,8 @@ impl Page {
         self.paragraph("## Settings of the heads");
         self.paragraph(
             "Settings under `[head]`, beside `name`. Those marked \\* can change after training (`--set head.NAME=VALUE`). Values \
-             after \"chosen on dev\" are tried at the end of training, unless `train.tune = false`. A bundle of two heads, such as \
-             `bl_ner`, has `alpha`, `output` and the settings of both under `seq` and `span`.",
+             after \"chosen on dev\" are tried at the end of training, unless `train.tune = false`. A bundle of two heads has \
+             `alpha`, `output` and the settings of both under `seq` and `span`.",
         );
         for entry in registry::heads() {
             let settings = (entry.settings)();
