@@ -33,6 +33,7 @@ use serde::{Deserialize, Serialize};
 
 // 1. The settings: what a recipe may contain under `[head]`. `nerzoo heads` shows the doc comments to users.
 
+// ANCHOR: settings
 /// Settings of the word tagger.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -65,9 +66,11 @@ impl Settings for Config {
         up_to_one("threshold", self.threshold)
     }
 }
+// ANCHOR_END: settings
 
 // 2. The network: a Burn module. Fields marked `skip` hold no weights.
 
+// ANCHOR: network
 /// Gives every word an entity type or none.
 #[derive(Module, Debug)]
 struct WordTagger {
@@ -87,9 +90,11 @@ impl WordTagger {
             .forward(self.dropout.forward(states.words.clone()))
     }
 }
+// ANCHOR_END: network
 
 // 3. The head: the connection between settings, network and the rest of nerzoo.
 
+// ANCHOR: facts
 impl Head for WordTagger {
     type Config = Config;
 
@@ -124,7 +129,9 @@ impl Head for WordTagger {
     fn nested(&self) -> bool {
         false
     }
+    // ANCHOR_END: facts
 
+    // ANCHOR: training
     /// Runs in the threads that prepare batches, so it makes plain data, no tensors.
     fn gold(_: &Config, labels: &Labels, sentences: &[&Sentence], _seed: u64) -> Self::Gold {
         let classes = |sentence: &&Sentence| {
@@ -152,7 +159,9 @@ impl Head for WordTagger {
         let logits = select_rows(logits.reshape([batch * words, classes]), rows);
         Losses::single("words", cross_entropy(logits, &gold.concat()))
     }
+    // ANCHOR_END: training
 
+    // ANCHOR: prediction
     /// Prediction in two steps: first the network's scores as plain data ...
     fn candidates(&self, states: &WordStates) -> Vec<Vec<Vec<f32>>> {
         let logits = self.logits(states);
@@ -185,6 +194,7 @@ impl Head for WordTagger {
         }
         mentions
     }
+    // ANCHOR_END: prediction
 }
 
 // 4. The registry: from here on, recipes and model folders may name the head.
@@ -210,6 +220,7 @@ learning_rate = 3e-3
 "#;
 
 fn main() -> Result<(), Box<dyn Error>> {
+    // ANCHOR: registry
     registry::add(Entry::of::<WordTagger>(
         "word_tagger",
         "One linear layer over words",
@@ -219,6 +230,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // Settings are checked by name: `drop_out` would be refused, with the hint `dropout`.
     let recipe = Recipe::parse(RECIPE, "own_head.rs", &["head.dropout=0.05".into()])?;
     let (recipe, entry) = registry::resolve(recipe)?;
+    // ANCHOR_END: registry
 
     let folder = tempfile::tempdir()?;
     let finished = (entry.train)(&TrainOptions::new(recipe, folder.path()))?;

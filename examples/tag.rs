@@ -15,6 +15,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         );
     };
 
+    // ANCHOR: use
     let tagger = nerzoo::load(&model)?;
     for mention in tagger.tag_text(&text)? {
         println!(
@@ -22,5 +23,6 @@ fn main() -> Result<(), Box<dyn Error>> {
             mention.start, mention.end, mention.score, mention.label, mention.text
         );
     }
+    // ANCHOR_END: use
     Ok(())
 }

@@ -13,6 +13,7 @@ use nerzoo::registry;
 use nerzoo::train::{ProgressOutput, TrainOptions};
 
 fn main() -> Result<(), Box<dyn Error>> {
+    // ANCHOR: train
     // A recipe and changes to it, as `--set` makes them: a smaller encoder and fewer sentences, to finish in seconds.
     let changes = [
         "encoder.scratch.width=64",
@@ -39,6 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ..TrainOptions::new(recipe, folder)
     };
     let finished = (entry.train)(&options)?;
+    // ANCHOR_END: train
 
     if let Some(test) = &finished.test {
         println!("test F1: {:.2}", 100.0 * test.overall.f1());

@@ -244,6 +244,13 @@ pub fn add(entry: Entry) -> Result<()> {
 }
 
 /// The head with this name, of a recipe or of a model folder.
+///
+/// ```
+/// use nerzoo::registry;
+/// assert!(registry::find("span_ner").is_ok_and(|entry| entry.nested));
+/// let problem = registry::find("spam_ner").err().map(|problem| problem.to_string());
+/// assert!(problem.is_some_and(|text| text.contains("span_ner")));
+/// ```
 pub fn find(name: &str) -> Result<&'static Entry> {
     let all = heads();
     let found = all
@@ -312,6 +319,18 @@ pub fn check_weights(folder: &Path) -> Result<()> {
 
 /// Loads a model folder, or the best checkpoint of an unfinished run. `overrides` replace settings of the head that may
 /// change after training.
+///
+/// ```no_run
+/// use nerzoo::recipe::set::Assignment;
+/// use nerzoo::{device, registry};
+///
+/// # fn main() -> nerzoo::error::Result<()> {
+/// let settings = [Assignment::parse("head.output=seq")?];
+/// let tagger = registry::load("runs/quickstart".as_ref(), &device::parse("cpu")?, &settings)?;
+/// println!("{} types", tagger.labels().len());
+/// # Ok(())
+/// # }
+/// ```
 pub fn load(path: &Path, device: &Device, overrides: &[Assignment]) -> Result<Box<dyn Tagger>> {
     let folder = folder::folder_of(path);
     let entry = find(&ModelConfig::read(&folder)?.head)?;

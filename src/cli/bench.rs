@@ -139,6 +139,7 @@ fn chart(speeds: &[(usize, f64)], what: What) -> String {
     let panel = |title: &str, y_of: fn(usize, f64) -> f64| Panel {
         title: title.to_owned(),
         y_limit: f64::INFINITY,
+        from_zero: true,
         series: vec![Series {
             name: String::new(),
             style: LineStyle::BLUE,

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::format::FormatArgs;
-use super::print_json;
+use super::{examples, print_json};
 use crate::data::write::{self, LabelStudioNames, WriteOptions, Writer};
 use crate::data::{self, Format, ReadOptions, TagScheme, check, datasets, split, stats, synthetic};
 use crate::error::Error;
@@ -25,14 +25,19 @@ pub struct Data {
 #[derive(Debug, Subcommand)]
 enum DataCommand {
     /// List problems and likely mistakes with their lines, and the share of the entities that each head can find.
+    #[command(after_help = examples::DATA_CHECK)]
     Check(Check),
     /// Count sentences, words, entities, types and nesting.
+    #[command(after_help = examples::DATA_STATS)]
     Stats(Stats),
     /// Write a corpus in another format.
+    #[command(after_help = examples::DATA_CONVERT)]
     Convert(Convert),
     /// Split a corpus by document, reproducibly for a given seed.
+    #[command(after_help = examples::DATA_SPLIT)]
     Split(Split),
     /// Generate the synthetic nested corpus.
+    #[command(after_help = examples::DATA_MAKE)]
     Make(Make),
 }
 
@@ -48,7 +53,7 @@ struct Check {
     /// Folder of datasets by name; searched before NERZOO_DATA and ./datasets.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Write a mended copy: a file, or for several files a folder. Every change is listed in OUT.changes.jsonl.
+    /// Write a repaired copy: a file, or for several files a folder. Every change is listed in OUT.changes.jsonl.
     #[arg(long, value_name = "OUT", requires = "files")]
     fix: Option<PathBuf>,
     /// With --fix: remove sentences that occur in several files from all but the smallest of them, which is rarely the
@@ -203,7 +208,7 @@ impl Check {
 }
 
 impl Check {
-    /// Checks the files, and mends them if asked to. True when they, or the mended copies, are valid.
+    /// Checks the files, and repairs them if asked to. True when they, or the repaired copies, are valid.
     fn check_files(&self) -> Result<bool> {
         let (files, options) = self.sources()?;
         let bar = progress_bar(&files);

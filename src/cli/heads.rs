@@ -78,7 +78,7 @@ impl Heads {
 }
 
 /// The values that are tried after training.
-fn chosen_on_dev(setting: &Setting) -> String {
+pub(super) fn chosen_on_dev(setting: &Setting) -> String {
     let values: Vec<String> = setting.tuned_over.iter().map(shown).collect();
     match &values[..] {
         [] => String::new(),
@@ -90,7 +90,7 @@ fn chosen_on_dev(setting: &Setting) -> String {
 }
 
 /// The default, or that of each preset where they differ.
-fn default_of(setting: &Setting) -> String {
+pub(super) fn default_of(setting: &Setting) -> String {
     let shown: Vec<(Preset, String)> = (setting.defaults.iter())
         .map(|(preset, value)| (*preset, shown(value)))
         .collect();

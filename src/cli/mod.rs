@@ -6,6 +6,7 @@ mod compare;
 mod data;
 mod devices;
 mod evaluate;
+mod examples;
 mod format;
 mod grid;
 mod heads;
@@ -15,6 +16,7 @@ mod predict;
 mod predict_input;
 mod predict_output;
 mod progress;
+pub mod reference;
 mod serve;
 mod sweep;
 mod train;
@@ -38,7 +40,7 @@ use crate::text::{Labels, Sentence, visible};
 
 /// A zoo of trainable named-entity-recognition models, flat and nested, on any device.
 #[derive(Debug, Parser)]
-#[command(name = "nerzoo", version, about, max_term_width = 110)]
+#[command(name = "nerzoo", version, about, max_term_width = 110, after_help = examples::ALL)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -50,31 +52,45 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Train a recipe and write the model, its scores and its card into a folder.
+    #[command(after_help = examples::TRAIN)]
     Train(train::Train),
     /// Write a recipe for your own files.
+    #[command(after_help = examples::init())]
     Init(init::Init),
     /// Find the best head for a corpus within a time limit.
+    #[command(after_help = examples::compare())]
     Compare(compare::Compare),
     /// Score a model on a corpus with gold entities.
+    #[command(after_help = examples::EVALUATE)]
     Evaluate(evaluate::Evaluate),
     /// Explain why one model beats another: buckets, kinds of errors, confidence, worst sentences.
+    #[command(after_help = examples::ANALYSE)]
     Analyse(analyse::Analyse),
     /// Find the entities in texts.
+    #[command(after_help = examples::PREDICT)]
     Predict(predict::Predict),
     /// List, show, check, publish, fetch and push models.
     Zoo(zoo::ZooArgs),
     /// Serve models over HTTP, with a page to try them.
+    #[command(after_help = examples::SERVE)]
     Serve(serve::Serve),
     /// List the heads, or the settings of one.
+    #[command(after_help = examples::heads())]
     Heads(heads::Heads),
     /// Show, check, convert, split and make corpora.
     Data(data::Data),
     /// List the devices this machine and build have, and test them.
+    #[command(after_help = examples::DEVICES)]
     Devices(devices::Devices),
     /// Measure the speed of training or prediction.
+    #[command(after_help = examples::BENCH)]
     Bench(bench::Bench),
     /// Offer this machine's devices to training on another machine.
+    #[command(after_help = examples::WORKER)]
     Worker(worker::Worker),
+    /// Print a chapter of the book that is made from the code.
+    #[command(hide = true)]
+    Reference(reference::Reference),
 }
 
 /// The device to run on.
@@ -207,6 +223,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Devices(verb) => verb.run(),
         Command::Bench(verb) => verb.run(),
         Command::Worker(verb) => verb.run(),
+        Command::Reference(verb) => verb.run(),
     };
     match result {
         Ok(code) => code,

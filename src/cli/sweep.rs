@@ -371,6 +371,7 @@ fn plot(rows: &[Row], axes: &[(&str, Vec<&str>)], x: usize) -> String {
     let panel = |title: &str, y_limit: f64, y_of: fn(&Row) -> f64| Panel {
         title: title.into(),
         y_limit,
+        from_zero: y_limit.is_infinite(),
         series: (names.iter().zip(LineStyle::ALL))
             .map(|(name, style)| {
                 let own = rows.iter().filter(|row| name_of(row) == *name);

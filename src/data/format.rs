@@ -23,6 +23,7 @@ use crate::error::{Error, nearest};
     strum::EnumString,
     strum::EnumIter,
     strum::VariantNames,
+    schemars::JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(
@@ -119,7 +120,7 @@ pub(super) fn unknown_name(kind: &str, name: &str, known: &[&'static str]) -> Er
 }
 
 /// Options for reading a corpus file. What is `None` is detected from the file.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReadOptions {
     /// Format of the file.
@@ -155,6 +156,7 @@ pub struct ReadOptions {
         skip_serializing_if = "Option::is_none",
         with = "super::skip_bad::setting"
     )]
+    #[schemars(with = "Option<usize>")]
     pub skip_bad: Option<usize>,
     /// Other names for entity types. Entities of a type whose other name is empty are left out.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -174,6 +176,7 @@ pub struct ReadOptions {
     strum::Display,
     strum::EnumString,
     strum::VariantNames,
+    schemars::JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case", parse_err_ty = Error, parse_err_fn = unknown_cutting)]

@@ -14,7 +14,7 @@ use super::transformer::{Activation, EncoderFamily, Layout, TransformerConfig};
 use super::vocabulary::FeatureLookup;
 
 /// Sizes of an encoder trained from scratch: `[encoder.scratch]` of a recipe.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ScratchConfig {
     /// Size of the WordPiece vocabulary trained on the corpus.

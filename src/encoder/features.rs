@@ -13,7 +13,7 @@ use crate::nn::bilstm::BiLstm;
 use crate::nn::rows::select_rows;
 
 /// Input of the BiLSTM over the words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LstmInput {
     /// The transformer's states and the features.
@@ -24,7 +24,7 @@ pub enum LstmInput {
 }
 
 /// `[encoder.features]` of a recipe: which word features to use. All are off by default.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FeatureChoice {
     /// Frozen word vectors in the GloVe text format: a file, a folder, or a name to look up.

@@ -213,6 +213,7 @@ impl LearningCurve {
         let panel = Panel {
             title: "F1 (%)".to_owned(),
             y_limit: 100.0,
+            from_zero: false,
             series: vec![
                 series("dev", LineStyle::GREEN, self.values(false)),
                 series("test", LineStyle::BLUE, self.values(true)),

@@ -159,6 +159,16 @@ pub fn describe<C: Settings>() -> Vec<Setting> {
     settings
 }
 
+/// The keys of a table that is not the settings of a head, with their documentation and defaults.
+pub(crate) fn describe_table<T: JsonSchema>(defaults: &impl Serialize) -> Vec<Setting> {
+    let generator = SchemaSettings::default().with(|settings| settings.inline_subschemas = true);
+    let schema = generator.into_generator().into_root_schema_for::<T>();
+    let defaults = [(Preset::Paper, Value::Object(to_map(defaults)))];
+    let mut keys = Vec::new();
+    list(schema.as_value(), "", &defaults, &mut keys);
+    keys
+}
+
 /// Appends the settings of one object of a schema. `defaults` are the values of this object by preset.
 fn list(schema: &Value, prefix: &str, defaults: &[(Preset, Value)], settings: &mut Vec<Setting>) {
     let empty = Map::new();
@@ -217,7 +227,19 @@ fn kind(property: &Value) -> String {
     if !values.is_empty() {
         return values.join(" | ");
     }
-    match property["type"].as_str() {
+    // An optional value: the first alternative that is not null.
+    let is_value = |value: &&Value| **value != "null" && value["type"] != "null";
+    if let Some(inner) = property["anyOf"]
+        .as_array()
+        .and_then(|list| list.iter().find(is_value))
+    {
+        return kind(inner);
+    }
+    let first = property["type"]
+        .as_array()
+        .and_then(|list| list.iter().find(is_value));
+    match first.unwrap_or(&property["type"]).as_str() {
+        Some("object") => "table".into(),
         Some("boolean") => "true or false".into(),
         Some("array") => format!("list of {}s", kind(&property["items"])),
         Some(other) => other.into(),

@@ -112,6 +112,8 @@ pub struct Panel {
     pub title: String,
     /// The vertical axis does not go beyond this value unless a point does; infinity for no limit.
     pub y_limit: f64,
+    /// The vertical axis starts at 0, for quantities of which ratios matter, such as speeds.
+    pub from_zero: bool,
     /// The lines. Series without values are not drawn.
     pub series: Vec<Series>,
     /// A point to draw a circle around, such as the best one.
@@ -127,8 +129,8 @@ impl Panel {
             let (x, y) = (left + WIDTH / 2.0, (TOP + BOTTOM) / 2.0);
             return svg + &text(x, y, "middle", "no values");
         }
-        let values = series.iter().flat_map(|series| &series.values);
-        let y_axis = Axis::fit(values.map(|&(_, y)| y), 0.0, self.y_limit);
+        let values = series.iter().flat_map(|series| &series.values).map(|&(_, y)| y);
+        let y_axis = Axis::fit(values.chain(self.from_zero.then_some(0.0)), 0.0, self.y_limit);
         let position = |&(x, y): &(f64, f64)| {
             let x = x_axis.position(x, left, left + WIDTH);
             (x, y_axis.position(y, BOTTOM, TOP))
@@ -147,12 +149,15 @@ impl Panel {
             let legend = left + index as f64 * legend_width;
             let sample = [0.0, 21.0, 42.0].map(|right| (legend + right, TOP - 24.0));
             svg += &style.draw_line(values.iter().map(position), "curve");
-            svg += &style.draw_line(sample.into_iter(), "legend");
-            if values.len() <= MAX_MARKERS {
-                let marked = values.iter().map(position).chain([sample[1]]);
-                svg.extend(marked.map(|point| style.draw_marker(point)));
+            let mut marked: Vec<(f64, f64)> = values.iter().map(position).collect();
+            if !name.is_empty() {
+                svg += &style.draw_line(sample.into_iter(), "legend");
+                svg += &text(legend + 50.0, TOP - 19.5, "start", name);
+                marked.push(sample[1]);
             }
-            svg += &text(legend + 50.0, TOP - 19.5, "start", name);
+            if values.len() <= MAX_MARKERS {
+                svg.extend(marked.into_iter().map(|point| style.draw_marker(point)));
+            }
         }
         if let Some((x, y)) = self.highlight.as_ref().map(position) {
             let _ = writeln!(
@@ -356,6 +361,7 @@ mod tests {
         let panel = Panel {
             title: "a < b".to_owned(),
             y_limit: f64::INFINITY,
+            from_zero: false,
             series: vec![Series {
                 name: "x & y".to_owned(),
                 style: LineStyle::BLUE,

@@ -2,6 +2,7 @@
 
 mod check;
 pub mod defaults;
+pub mod describe;
 mod fold;
 mod read;
 pub mod set;
@@ -9,6 +10,7 @@ pub mod set;
 use std::path::PathBuf;
 
 pub use fold::Fold;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
@@ -50,7 +52,7 @@ pub struct Recipe {
 }
 
 /// The sentences of a run.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DataConfig {
     /// The name of a corpus, whose dataset.toml lists the files of each split.
@@ -74,13 +76,14 @@ pub struct DataConfig {
     /// Cross-validation: join training and dev sentences, and test on one of several folds, such as `2/5`, or train on
     /// them `all`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub fold: Option<Fold>,
     /// How to read the files.
     pub options: data::ReadOptions,
 }
 
 /// The encoder of a run: a pretrained one by folder or name, or one trained from scratch.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EncoderChoice {
     /// A folder in the Hugging Face layout, or a name to look up. Without it the encoder starts from scratch.
@@ -124,7 +127,7 @@ impl Default for EncoderChoice {
 }
 
 /// Trains the head together with another one on the same encoder; predictions still come from the head itself.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BundleWith {
     /// The other head: a tagger for a span model, a span model for a tagger.
@@ -139,7 +142,7 @@ fn tenth() -> f64 {
 }
 
 /// The `[train]` table of a recipe: optimizer, schedule, batches, checkpoints.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrainConfig {
     /// Random seed of the whole run.
@@ -229,7 +232,7 @@ impl Default for TrainConfig {
 }
 
 /// How a trained model is used; saved with it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PredictConfig {
     /// Number of words of the longest sentence that is tagged as a whole; longer ones are cut into windows that overlap. By
@@ -245,7 +248,7 @@ impl PredictConfig {
 }
 
 /// A score from a paper's table.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Reported {
     /// Precision in percent.

@@ -129,6 +129,7 @@ impl Curves {
         let loss = Panel {
             title: "Loss".to_owned(),
             y_limit: f64::INFINITY,
+            from_zero: false,
             series: vec![
                 series("train", LineStyle::BLUE, |point| Some(point.train_loss)),
                 series("dev", LineStyle::ORANGE, |point| point.dev_loss),
@@ -138,6 +139,7 @@ impl Curves {
         let f1 = Panel {
             title: "F1 (%)".to_owned(),
             y_limit: 100.0,
+            from_zero: false,
             series: vec![series(&f1_name, LineStyle::GREEN, f1_of)],
             highlight: best,
         };

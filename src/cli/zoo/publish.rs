@@ -103,7 +103,7 @@ impl Publish {
             published.folder.display(),
             megabytes(summary.size),
             summary.precision,
-            summary.name
+            published.folder.display(),
         );
         Ok(ExitCode::SUCCESS)
     }

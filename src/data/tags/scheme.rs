@@ -22,6 +22,7 @@ use crate::error::Error;
     strum::EnumString,
     strum::EnumIter,
     strum::VariantNames,
+    schemars::JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(

@@ -30,6 +30,7 @@ use crate::text::{Sentence, Word};
     strum::EnumString,
     strum::EnumIter,
     strum::VariantNames,
+    schemars::JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(
