@@ -144,14 +144,15 @@ def compare(args, programs, named_encoder, words, kind_of_run):
         kinds = {kind: extra for kind, extra in kinds.items() if kind != "AdamW"}
     results = {kind: [] for kind in kinds}
     failed = {}
-    for _ in range(args.rounds):
-        own, problem = run(ours, args.threads)
+    for seed in range(1, args.rounds + 1):
+        # Every round has other random weights and batches.
+        own, problem = run(ours + ["--set", f"train.seed={seed}"], args.threads)
         if own is None:
             sys.exit(problem)
         for kind, extra in kinds.items():
             if kind in failed:
                 continue
-            other, problem = run(theirs + extra, args.threads)
+            other, problem = run(theirs + extra + ["--seed", str(seed)], args.threads)
             if other is None and "--compile" not in extra:
                 sys.exit(problem)
             if other is None:
