@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor};
+use strum::VariantArray;
 
 use super::batches::{Batcher, EncodedCorpus};
 use super::corpus::Corpus;
@@ -13,6 +14,7 @@ use crate::data::segmentation_choice::{self, SegmentationChoice};
 use crate::device;
 use crate::encoder::features::{FeatureChoice, FeatureConfig};
 use crate::encoder::tokenizer::WordTokenizer;
+use crate::encoder::transformer::Execution;
 use crate::encoder::vocabulary::FeatureVocabulary;
 use crate::encoder::{EncodedSentence, EncoderConfig, load, word_vectors};
 use crate::error::{Error, Result};
@@ -22,6 +24,7 @@ use crate::hub::{Hub, Origin};
 use crate::model::folder::ModelConfig;
 use crate::model::parameters::Shapes;
 use crate::model::recognizer::Recognizer;
+use crate::nn::precision::Precision;
 use crate::recipe::Recipe;
 use crate::text::Sentence;
 
@@ -203,10 +206,31 @@ impl<H: Head> PreparedRun<H> {
         if let Some(features) = &mut model.encoder.features {
             features.set_vectors(&self.vectors);
         }
+        model.encoder.transformer.execution = Execution {
+            precision: self.recipe.train.precision,
+            recompute: self.recipe.train.recompute,
+            without_kernels: false,
+        };
         // Burn initialises a weight on first use, on the device where it is then.
         model.visit(&mut Initialise);
         Ok(model.fork(device))
     }
+}
+
+/// Fails if a device cannot compute in the format of `train.precision`.
+pub(super) fn check_precision(precision: Precision, devices: &[Device]) -> Result<()> {
+    let Some(device) = devices.iter().find(|device| !precision.is_supported(device)) else {
+        return Ok(());
+    };
+    let others = Precision::VARIANTS.iter();
+    let others: Vec<String> = (others.filter(|other| other.is_supported(device)))
+        .map(|other| format!("\"{other}\""))
+        .collect();
+    Err(Error::Config(format!(
+        "train.precision = \"{precision}\": the device {} cannot compute in it; use {}",
+        device::name_of(device),
+        others.join(" or ")
+    )))
 }
 
 /// Initialises every parameter it visits.

@@ -17,7 +17,7 @@ use super::calibrate::calibrate;
 use super::checkpoints::{Checkpoints, Lock, OnRequest};
 use super::corpus::Corpus;
 use super::optimizer::optimizer;
-use super::prepare::PreparedRun;
+use super::prepare::{PreparedRun, check_precision};
 use super::progress::NoRenderer;
 use super::run_folder;
 use super::schedule::scheduler;
@@ -158,6 +158,7 @@ fn train_epochs<H: Head>(
     let head: H::Config = options.recipe.head_config()?;
     let mut recipe = options.recipe.with_head(&head)?;
     one_batch_per_device(&mut recipe, options);
+    check_precision(recipe.train.precision, &options.devices)?;
     run_folder::refuse_other_run(options)?;
     // Whatever can fail early fails before the folder is taken.
     let corpus = Corpus::load(&recipe, &options.roots)?;
@@ -201,7 +202,8 @@ impl<H: Head> PreparedRun<H> {
         last: usize,
     ) -> Result<RunState> {
         let resumed = saved.is_some();
-        let state = saved.unwrap_or_else(|| RunState::new(self.corpus.fingerprint()));
+        let precision = self.recipe.train.precision;
+        let state = saved.unwrap_or_else(|| RunState::new(self.corpus.fingerprint(), precision));
         if state.finished || state.epoch > last {
             return Ok(state);
         }

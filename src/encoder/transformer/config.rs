@@ -6,7 +6,7 @@ use burn::nn::{DropoutConfig, EmbeddingConfig, LayerNormConfig, LinearConfig, Pa
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
-use super::Transformer;
+use super::{Execution, Transformer};
 use super::convolution::Convolution;
 use super::layer::EncoderLayer;
 use super::layout::{DebertaConvolution, DebertaLayout, Layout, ModernbertLayout};
@@ -223,6 +223,7 @@ impl TransformerConfig {
             layout: self.layout.clone(),
             first_position: self.first_position(),
             norm_epsilon: self.norm_epsilon as f32,
+            execution: Execution::default(),
         }
     }
 
@@ -281,6 +282,7 @@ impl TransformerConfig {
             layout: self.layout.clone(),
             first_position: 0,
             norm_epsilon: self.norm_epsilon as f32,
+            execution: Execution::default(),
         }
     }
 }
