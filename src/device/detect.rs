@@ -99,6 +99,15 @@ impl DeviceKind {
             .collect()
     }
 
+    /// Memory in bytes of one of its devices, if known.
+    pub(super) fn memory(&self, index: usize) -> Option<u64> {
+        if matches!(self, Self::Cpu | Self::Ndarray) {
+            return machine_memory();
+        }
+        let device = self.devices().into_iter().nth(index)?;
+        catch(|| self.describe(index, device)).ok()?.memory
+    }
+
     fn describe(&self, index: usize, device: Device) -> DeviceInfo {
         let precisions = [
             ("f32", DType::F32),
@@ -206,7 +215,6 @@ fn gpu_memory(address: &str) -> Option<u64> {
         .ok()?;
     Some(megabytes << 20)
 }
-
 
 #[cfg(test)]
 mod tests {

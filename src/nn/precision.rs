@@ -7,8 +7,18 @@ use serde::{Deserialize, Serialize};
 
 /// A floating-point format of matrix products and of the activations between them. Weights are stored in f32 in any case,
 /// and sums of residuals, norms and softmax are computed in f32.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[derive(strum::Display, strum::VariantArray)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Default,
+    Serialize,
+    Deserialize,
+    strum::Display,
+    strum::VariantArray,
+)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Precision {

@@ -22,6 +22,11 @@ pub struct Allocated {
     pub peak: u64,
 }
 
+/// Whether allocations can be counted: the [`CountingAllocator`] is the global allocator of this program.
+pub fn is_installed() -> bool {
+    count(|| drop(black_box(Box::new(0u8)))).1.is_some()
+}
+
 /// Runs something and counts what it allocates; `None` unless the [`CountingAllocator`] is installed. One call runs at a
 /// time.
 pub fn count<T>(work: impl FnOnce() -> T) -> (T, Option<Allocated>) {

@@ -12,6 +12,7 @@ pub mod corpus;
 pub mod curves;
 mod device_pool;
 pub mod loss_scale;
+pub mod memory;
 pub mod optimizer;
 pub mod prepare;
 pub mod progress;

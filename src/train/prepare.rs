@@ -10,6 +10,7 @@ use strum::VariantArray;
 
 use super::batches::{Batcher, EncodedCorpus};
 use super::corpus::Corpus;
+use super::memory;
 use crate::data::segmentation_choice::{self, SegmentationChoice};
 use crate::device;
 use crate::encoder::features::{FeatureChoice, FeatureConfig};
@@ -194,12 +195,15 @@ impl<H: Head> PreparedRun<H> {
         }
     }
 
-    /// The model before the first step. Its weights are initialised on the CPU, so they are the same on every device.
-    pub fn model(&self, device: &Device) -> Result<Recognizer<H>> {
+    /// The model before the first step, on the CPU with autodiff, so that its weights are the same on every device. Fails
+    /// if the weights do not fit into the memory of the `device` to train on, unless that is `forced`.
+    pub fn model(&self, device: &Device, forced: bool) -> Result<Recognizer<H>> {
         let host = device::cpu().autodiff();
         host.seed(self.recipe.train.seed);
         let mut model = Recognizer::<H>::new(&self.encoder, &self.head, &self.corpus.labels, &host);
-        Shapes::of(&model).check_training()?;
+        if !forced {
+            memory::check_weights(&Shapes::of(&model), device)?;
+        }
         if let Some(folder) = &self.pretrained {
             load::weights(&mut model.encoder.transformer, folder)?;
         }
@@ -213,13 +217,16 @@ impl<H: Head> PreparedRun<H> {
         };
         // Burn initialises a weight on first use, on the device where it is then.
         model.visit(&mut Initialise);
-        Ok(model.fork(device))
+        Ok(model)
     }
 }
 
 /// Fails if a device cannot compute in the format of `train.precision`.
 pub(super) fn check_precision(precision: Precision, devices: &[Device]) -> Result<()> {
-    let Some(device) = devices.iter().find(|device| !precision.is_supported(device)) else {
+    let Some(device) = devices
+        .iter()
+        .find(|device| !precision.is_supported(device))
+    else {
         return Ok(());
     };
     let others = Precision::VARIANTS.iter();

@@ -84,8 +84,9 @@ pub fn trainer<H: Head>(
     let scheduler = scheduler(settings, steps.sum(), &run.encoder.transformer.order());
     check_precision(settings.precision, std::slice::from_ref(device))?;
     let loss_scale = LossScale::of(settings.precision);
+    let model = run.model(device, false)?;
     let device = device.clone().autodiff();
-    let model = run.model(&device)?;
+    let model = model.fork(&device);
     let batches = loader.epoch(1, 0);
     Ok(Box::new(Steps {
         learner: Learner::new(model, optimizer, scheduler),
@@ -153,7 +154,8 @@ impl<H: Head> Trainer for Steps<H> {
         let (norm, losses) = (self.scale).set_from_norm(&model, &output.grads, loss, clip, scale);
         drop(model);
         let loss = losses[0];
-        let is_skipped = !norm.is_finite() && self.loss_scale.as_mut().is_some_and(LossScale::skip_step);
+        let is_skipped =
+            !norm.is_finite() && self.loss_scale.as_mut().is_some_and(LossScale::skip_step);
         if !loss.is_finite() || !norm.is_finite() && !is_skipped {
             return Err(Error::Training(format!(
                 "the loss is {loss} and the gradient norm {norm} in epoch {}, batch {}; lower train.learning_rate",

@@ -6,12 +6,12 @@ use burn::nn::{DropoutConfig, EmbeddingConfig, LayerNormConfig, LinearConfig, Pa
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
-use super::{Execution, Transformer};
 use super::convolution::Convolution;
 use super::layer::EncoderLayer;
 use super::layout::{DebertaConvolution, DebertaLayout, Layout, ModernbertLayout};
 use super::relative::DisentangledAttention;
 use super::rotary_attention::RotaryAttention;
+use super::{Execution, Transformer};
 pub use crate::nn::activation::Activation;
 
 /// Family of a pretrained encoder.

@@ -74,7 +74,13 @@ impl Transformer {
     }
 
     /// Runs one application of a layer, without what follows it, with the random numbers of the seed.
-    fn run_step(&self, step: usize, states: Tensor<3>, seed: u64, batch: &PaddedBatch) -> Tensor<3> {
+    fn run_step(
+        &self,
+        step: usize,
+        states: Tensor<3>,
+        seed: u64,
+        batch: &PaddedBatch,
+    ) -> Tensor<3> {
         let layer = &self.layers[self.order[step]];
         let _lock = SEEDED.lock().unwrap_or_else(PoisonError::into_inner);
         let number = (step as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -224,6 +230,196 @@ impl Recomputation<'_> {
         };
         if let Some(root) = root {
             collect(root.backward());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encoder::transformer::{
+        Activation, AlbertLayout, DebertaConvolution, DebertaLayout, EncoderFamily, Execution,
+        ModernbertLayout, MpnetLayout, TransformerConfig,
+    };
+    use crate::nn::host::floats;
+    use burn::module::{ModuleVisitor, Param};
+    use burn::tensor::Device;
+    use std::collections::BTreeMap;
+
+    fn deberta(shared_key: bool, convolution: bool) -> Layout {
+        Layout::Deberta(DebertaLayout {
+            relative: true,
+            content_to_position: true,
+            position_to_content: true,
+            buckets: 4,
+            longest: 32,
+            shared_key,
+            normalised: true,
+            position_input: false,
+            convolution: convolution.then_some(DebertaConvolution {
+                kernel: 3,
+                groups: 1,
+                activation: Activation::Tanh,
+            }),
+        })
+    }
+
+    fn layouts() -> Vec<Layout> {
+        let modernbert = ModernbertLayout {
+            global_theta: 1000.0,
+            local_theta: 100.0,
+            local_window: 4,
+            is_global: vec![true, false, true],
+            attention_bias: false,
+            feed_forward_bias: true,
+            norm_bias: false,
+            feed_forward_dropout: 0.0,
+        };
+        vec![
+            Layout::Bert,
+            Layout::Albert(AlbertLayout {
+                groups: 1,
+                layers_per_group: 1,
+            }),
+            Layout::Mpnet(MpnetLayout { buckets: 32 }),
+            deberta(false, true),
+            deberta(true, false),
+            Layout::Modernbert(modernbert),
+        ]
+    }
+
+    fn model(layout: Layout) -> Transformer {
+        let device = Device::flex().autodiff();
+        device.seed(5);
+        let config = TransformerConfig {
+            family: EncoderFamily::Bert,
+            vocabulary: 20,
+            embedding_width: 8,
+            width: 8,
+            layers: 3,
+            heads: 2,
+            feed_forward: 12,
+            positions: 40,
+            token_types: 1,
+            padding: 0,
+            norm_epsilon: 1e-5,
+            dropout: 0.0,
+            attention_dropout: 0.0,
+            activation: Activation::Gelu,
+            layout,
+        };
+        let mut model = config.init(&device);
+        model.execution = Execution {
+            recompute: true,
+            without_kernels: true,
+            ..Execution::default()
+        };
+        model
+    }
+
+    fn rows() -> PackedRows {
+        PackedRows {
+            ids: (0..16).map(|piece| piece % 7).collect(),
+            lengths: vec![9, 4, 3],
+            padding_id: 0,
+        }
+    }
+
+    /// A loss that weighs all real states differently.
+    fn loss(states: &PieceStates) -> Tensor<1> {
+        let indices: Vec<usize> = (0..16).map(|piece| states.index(piece)).collect();
+        let states = crate::nn::rows::select_rows(states.states.clone(), indices);
+        let [count, width] = states.dims();
+        let weights = (0..count * width).map(|i| ((i * 7919) % 13) as f32 / 13.0 - 0.4);
+        let weights: Vec<f32> = weights.collect();
+        let weights = Tensor::<1>::from_floats(weights.as_slice(), &states.device());
+        (states * weights.reshape([count, width])).sum()
+    }
+
+    type Collected = BTreeMap<String, Vec<f32>>;
+
+    /// Adds the gradients of all parameters by name.
+    struct Collector<'a> {
+        gradients: &'a mut Gradients,
+        path: Vec<String>,
+        sums: &'a mut Collected,
+    }
+
+    impl ModuleVisitor for Collector<'_> {
+        fn enter_module(&mut self, name: &str, _: &str) {
+            self.path.push(name.into());
+        }
+
+        fn exit_module(&mut self, _: &str, _: &str) {
+            self.path.pop();
+        }
+
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            let Some(gradient) = param.val().grad_remove(self.gradients) else {
+                return;
+            };
+            let gradient = floats(gradient);
+            let sum = self.sums.entry(self.path.join(".")).or_default();
+            sum.resize(gradient.len(), 0.0);
+            sum.iter_mut().zip(gradient).for_each(|(a, b)| *a += b);
+        }
+    }
+
+    fn collect(model: &Transformer, gradients: &mut Gradients, sums: &mut Collected) {
+        let path = Vec::new();
+        model.visit(&mut Collector {
+            gradients,
+            path,
+            sums,
+        });
+    }
+
+    fn prompt(model: &Transformer) -> Tensor<2> {
+        Tensor::<2>::ones([2, 8], &model.device()).require_grad()
+    }
+
+    fn recomputed(model: &Transformer, average: usize, seed: u64) -> (f32, Collected, Vec<f32>) {
+        let prompt = prompt(model);
+        let (states, recomputation) =
+            model.forward_recomputed(&rows(), Some(prompt.clone()), average, seed);
+        let loss = loss(&states);
+        let (mut sums, mut of_prompt) = (Collected::new(), Vec::new());
+        recomputation.backward(&mut loss.backward(), |mut part| {
+            if let Some(gradient) = prompt.grad(&part) {
+                of_prompt = floats(gradient);
+            }
+            collect(model, &mut part, &mut sums);
+        });
+        (floats(loss)[0], sums, of_prompt)
+    }
+
+    #[test]
+    fn gradients_are_those_of_the_whole_graph() {
+        for layout in layouts() {
+            for average in [1, 2] {
+                let model = model(layout.clone());
+                let prompt = prompt(&model);
+                let whole = loss(&model.forward_padded(&rows(), Some(prompt.clone()), average));
+                let mut gradients = whole.backward();
+                let expected_prompt = floats(prompt.grad(&gradients).unwrap());
+                let mut expected = Collected::new();
+                collect(&model, &mut gradients, &mut expected);
+                let (found_loss, found, found_prompt) = recomputed(&model, average, 3);
+                assert_eq!(floats(whole)[0], found_loss, "{layout:?}");
+                let names = |all: &Collected| all.keys().cloned().collect::<Vec<_>>();
+                assert_eq!(names(&expected), names(&found), "{layout:?}");
+                let mut pairs: Vec<(&str, &[f32], &[f32])> = (expected.iter())
+                    .map(|(name, values)| (name.as_str(), &values[..], &found[name][..]))
+                    .collect();
+                pairs.push(("prompt", &expected_prompt, &found_prompt));
+                for (name, expected, found) in pairs {
+                    let scale = expected.iter().fold(1.0, |most: f32, x| most.max(x.abs()));
+                    for (a, b) in expected.iter().zip(found) {
+                        assert!((a - b).abs() < 1e-5 * scale, "{layout:?} {name}: {a} {b}");
+                    }
+                    assert_eq!(expected.len(), found.len(), "{layout:?} {name}");
+                }
+            }
         }
     }
 }

@@ -210,9 +210,8 @@ fn attend_in_blocks(
     let device = query.device();
     let blocks = pieces.div_ceil(size);
     let padded = blocks * size;
-    let zeros = |count: usize| {
-        precision.lower(Tensor::<4>::zeros([rows, heads, count, depth], &device))
-    };
+    let zeros =
+        |count: usize| precision.lower(Tensor::<4>::zeros([rows, heads, count, depth], &device));
     // Each block with its neighbours: [rows · heads, blocks, 3 · size, depth].
     let around = |tensor: Tensor<4>| {
         let tensor = Tensor::cat(vec![zeros(size), tensor, zeros(size + padded - pieces)], 2);
