@@ -214,7 +214,7 @@ fn adamw(criterion: &mut Criterion) {
                 (model.clone(), gradients, loss.inner())
             },
             |(model, gradients, loss)| {
-                scale.set_from_norm(&model, &gradients, vec![loss], 1.0);
+                scale.set_from_norm(&model, &gradients, vec![loss], 1.0, 1.0);
                 let rates = scheduler(&train, 10, &[]).step();
                 optimizer.step(rates, model, gradients)
             },

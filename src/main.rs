@@ -4,6 +4,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+#[global_allocator]
+static ALLOCATOR: nerzoo::process::allocations::CountingAllocator =
+    nerzoo::process::allocations::CountingAllocator;
+
 fn main() -> ExitCode {
     nerzoo::process::set_default_device();
     nerzoo::process::keep_freed_pages();

@@ -26,6 +26,8 @@ use crate::recipe::Recipe;
 use crate::recipe::defaults::{self, Defaults, EncoderSize};
 use crate::recipe::set::Assignment;
 #[cfg(feature = "train")]
+use crate::train::memory::MemoryEstimate;
+#[cfg(feature = "train")]
 use crate::train::{self, Corpus, Finished, RunState, TrainOptions, Trainer};
 
 /// Loads a model from a folder onto a device, with settings of its head replaced.
@@ -69,6 +71,9 @@ pub struct Entry {
     /// Prepares training step by step, without a run folder.
     #[cfg(feature = "train")]
     pub trainer: fn(&Recipe, Corpus, &Device) -> Result<Box<dyn Trainer>>,
+    /// Estimates the memory of training a recipe.
+    #[cfg(feature = "train")]
+    pub memory: fn(&Recipe, Corpus, &Device) -> Result<Vec<MemoryEstimate>>,
 }
 
 /// The heads of this crate. A static, so that only this crate compiles them.
@@ -153,6 +158,8 @@ impl Entry {
             train_until: train::train_until::<H>,
             #[cfg(feature = "train")]
             trainer: train::trainer::<H>,
+            #[cfg(feature = "train")]
+            memory: train::memory::estimates::<H>,
         }
     }
 

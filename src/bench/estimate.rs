@@ -10,6 +10,7 @@ use crate::process::catch;
 use crate::recipe::Recipe;
 use crate::registry::Entry;
 use crate::text::{Labels, Sentence};
+use crate::train::corpus::shortened;
 use crate::train::{Corpus, Trainer};
 
 /// Training sentences that the measurement uses, taken at even distances.
@@ -246,12 +247,7 @@ fn sample(sentences: &[Sentence]) -> (Vec<Sentence>, usize) {
             return sentence.clone();
         }
         cut += 1;
-        let words = sentence.words.iter().take(LONGEST);
-        let mut short = Sentence::from_words(words.map(|word| word.text.clone()));
-        short.entities = sentence.entities.clone();
-        (short.entities).retain(|entity| entity.span.end <= LONGEST);
-        short.pos = (sentence.pos.as_ref()).map(|pos| pos[..LONGEST.min(pos.len())].to_vec());
-        short
+        shortened(sentence, LONGEST)
     });
     (chosen.collect(), cut)
 }

@@ -13,6 +13,7 @@ use crate::process;
 use crate::recipe::Recipe;
 use crate::registry;
 use crate::text::{Entity, Sentence};
+use crate::train::memory::MemoryEstimate;
 use crate::train::{Corpus, Trainer};
 
 /// Steps before the measurement starts.
@@ -116,15 +117,25 @@ impl Benchmark {
         Ok(clock.stop(many.len(), self.steps))
     }
 
+    /// Estimates the memory of training, without a step.
+    pub fn memory(&self) -> Result<Vec<MemoryEstimate>> {
+        let entry = registry::find(self.recipe.head_name())?;
+        (entry.memory)(&self.recipe, self.corpus()?, &self.device)
+    }
+
     fn trainer(&self) -> Result<Box<dyn Trainer>> {
+        let entry = registry::find(self.recipe.head_name())?;
+        (entry.trainer)(&self.recipe, self.corpus()?, &self.device)
+    }
+
+    fn corpus(&self) -> Result<Corpus> {
         let mut corpus = Corpus::load(&self.recipe, &self.roots)?;
         if let Some(words) = self.words {
             let count = (WARM_UP + self.steps) * self.recipe.train.batch;
             corpus.train = of_length(&corpus.train, words, count)?;
             corpus.test = corpus.train.clone();
         }
-        let entry = registry::find(self.recipe.head_name())?;
-        (entry.trainer)(&self.recipe, corpus, &self.device)
+        Ok(corpus)
     }
 }
 

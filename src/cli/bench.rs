@@ -9,11 +9,13 @@ use serde_json::json;
 
 use super::{CorpusArgs, DeviceArgs, print_json};
 use crate::bench::{self, Measured};
+use crate::device;
 use crate::files::write_atomic;
 use crate::plot::{Axis, LineStyle, Panel, Series, page};
 use crate::recipe::Recipe;
 use crate::registry;
 use crate::table::Table;
+use crate::train::memory::{MemoryEstimate, megabytes};
 
 /// Arguments of `bench`.
 #[derive(Debug, Args)]
@@ -49,6 +51,8 @@ enum What {
     Train,
     /// Tagging, with untrained weights.
     Predict,
+    /// Memory that training takes, estimated without training.
+    Memory,
 }
 
 impl Bench {
@@ -65,6 +69,7 @@ impl Bench {
         let measure = match self.what {
             What::Train => bench::Benchmark::train,
             What::Predict => bench::Benchmark::predict,
+            What::Memory => return self.memory(bench),
         };
         if !self.lengths.is_empty() {
             return self.over_lengths(|words| {
@@ -88,6 +93,37 @@ impl Bench {
         }
         if let Some(bytes) = measured.peak_memory {
             println!("{:.0} MB at the most", bytes as f64 / 1e6);
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Estimates memory, at the lengths of the corpus or at each given length.
+    fn memory(&self, mut bench: bench::Benchmark) -> Result<ExitCode> {
+        if self.out.is_some() {
+            anyhow::bail!("--out is for the speeds of `bench train` and `bench predict`");
+        }
+        let lengths: Vec<Option<usize>> = if self.lengths.is_empty() {
+            vec![None]
+        } else {
+            self.lengths.iter().copied().map(Some).collect()
+        };
+        let memory = device::memory(&bench.device);
+        let mut all = Vec::new();
+        for words in lengths {
+            bench.words = words;
+            let estimates = bench.memory()?;
+            if !self.json {
+                print_memory(&bench, memory, &estimates);
+            }
+            all.extend(estimates.iter().map(|estimate| {
+                let mut row = estimate.to_json();
+                row["words"] = json!(words);
+                row["device_bytes"] = json!(memory);
+                row
+            }));
+        }
+        if self.json {
+            print_json(&all.into_iter().collect())?;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -134,6 +170,51 @@ impl Bench {
     }
 }
 
+/// Prints the estimates for one corpus, those that do not fit marked.
+fn print_memory(bench: &bench::Benchmark, memory: Option<u64>, estimates: &[MemoryEstimate]) {
+    let Some(first) = estimates.first() else {
+        return;
+    };
+    let device = device::name_of(&bench.device);
+    let has = memory.map_or("memory that is not known".into(), megabytes);
+    let longest = first.longest_row().map_or(String::new(), |pieces| {
+        format!(", up to {pieces} pieces per sentence")
+    });
+    println!(
+        "{} parameters, batches of {} sentences{longest}; the device {device} has {has}",
+        first.parameters, first.batch
+    );
+    let header = [
+        "precision",
+        "recompute",
+        "weights",
+        "gradients",
+        "optimizer",
+        "activations",
+        "in all",
+        "largest batch",
+    ];
+    let mut table = Table::new(header).left([0, 1]);
+    for estimate in estimates {
+        let largest = memory.map(|memory| estimate.largest_batch(memory));
+        table.row([
+            estimate.precision.to_string(),
+            if estimate.recompute { "yes" } else { "no" }.into(),
+            megabytes(estimate.weights()),
+            megabytes(estimate.gradients()),
+            megabytes(estimate.optimizer()),
+            estimate.activations().map_or("?".into(), megabytes),
+            megabytes(estimate.total()),
+            match largest {
+                None => "?".into(),
+                Some(None) => "none".into(),
+                Some(Some(batch)) => batch.to_string(),
+            },
+        ]);
+    }
+    println!("{table}");
+}
+
 /// The chart: words per second on the left, where a sudden drop is visible, and sentences per second on the right.
 fn chart(speeds: &[(usize, f64)], what: What) -> String {
     let panel = |title: &str, y_of: fn(usize, f64) -> f64| Panel {
@@ -155,7 +236,7 @@ fn chart(speeds: &[(usize, f64)], what: What) -> String {
     let x_axis = Axis::of_counts(speeds.iter().map(|(words, _)| *words as f64));
     let title = match what {
         What::Train => "Training speed by sentence length",
-        What::Predict => "Prediction speed by sentence length",
+        What::Predict | What::Memory => "Prediction speed by sentence length",
     };
     page(title, "words per sentence", &x_axis, &[words, sentences])
 }

@@ -54,6 +54,9 @@ pub struct Train {
     /// Progress as plain lines even on a terminal.
     #[arg(long)]
     plain: bool,
+    /// Train even if the device seems to have too little memory.
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     skip_bad: SkipBadArgs,
     /// Write the final weights in half precision; the same as --set train.half=true.
@@ -117,6 +120,7 @@ impl Train {
         let options = TrainOptions {
             resume,
             checkpoint_first: self.device.device.contains("remote:"),
+            force: self.force,
             devices: self.device.devices()?,
             roots: self.corpora.roots(),
             hub: self.hub.hub(Some(interrupter)),
@@ -143,6 +147,7 @@ impl Train {
             hub: self.hub.hub(Some(interrupter)),
             output: ProgressOutput::Lines,
             checkpoint_first: self.device.device.contains("remote:"),
+            force: self.force,
             command: self.command(&self.sets),
             interrupter: interrupter.clone(),
             ..RunOptions::new(out)

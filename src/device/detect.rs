@@ -3,7 +3,7 @@
 use burn::tensor::{DType, Device};
 use strum::VariantArray;
 
-use crate::process::catch;
+use crate::process::{catch, machine_memory};
 
 /// A kind of device: a backend and the hardware it uses. Its name for `--device` is the variant's name in lower case.
 #[derive(
@@ -97,6 +97,15 @@ impl DeviceKind {
         devices
             .filter_map(|(index, device)| catch(|| self.describe(index, device)).ok())
             .collect()
+    }
+
+    /// Memory in bytes of one of its devices, if known.
+    pub(super) fn memory(&self, index: usize) -> Option<u64> {
+        if matches!(self, Self::Cpu | Self::Ndarray) {
+            return machine_memory();
+        }
+        let device = self.devices().into_iter().nth(index)?;
+        catch(|| self.describe(index, device)).ok()?.memory
     }
 
     fn describe(&self, index: usize, device: Device) -> DeviceInfo {
@@ -205,14 +214,6 @@ fn gpu_memory(address: &str) -> Option<u64> {
         .parse()
         .ok()?;
     Some(megabytes << 20)
-}
-
-/// Main memory in bytes.
-fn machine_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
-    let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kilobytes << 10)
 }
 
 #[cfg(test)]

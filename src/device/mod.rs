@@ -110,6 +110,16 @@ pub fn name_of(device: &Device) -> String {
     names.next().unwrap_or_else(|| "remote".into())
 }
 
+/// Memory of a device in bytes, if known.
+pub fn memory(device: &Device) -> Option<u64> {
+    let kinds = DeviceKind::VARIANTS.iter().filter(|kind| kind.is_built());
+    let mut found = kinds.filter_map(|kind| {
+        let index = kind.devices().iter().position(|other| other == device)?;
+        kind.memory(index)
+    });
+    found.next()
+}
+
 /// Names of all devices that this build and machine have.
 fn available() -> String {
     let mut names = Vec::new();

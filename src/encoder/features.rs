@@ -13,7 +13,9 @@ use crate::nn::bilstm::BiLstm;
 use crate::nn::rows::select_rows;
 
 /// Input of the BiLSTM over the words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum LstmInput {
     /// The transformer's states and the features.

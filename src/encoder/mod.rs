@@ -28,7 +28,7 @@ pub use config::{EncoderConfig, MOST_CONTEXT, ScratchConfig};
 pub use encoded_sentence::{EncodedSentence, WordPieces};
 use features::WordFeatures;
 pub use pooling::{LayerPooling, Pooling};
-use transformer::{PieceStates, Transformer};
+use transformer::{PieceStates, Recomputation, Transformer};
 
 use crate::nn::mask;
 use crate::nn::rows::select_rows;
@@ -100,8 +100,28 @@ impl Encoder {
 
     /// The transformer's states, pooled to words, without word features.
     pub fn transformed(&self, batch: &PieceBatch, prompt: Option<Tensor<2>>) -> WordStates {
-        let count = prompt.as_ref().map_or(0, |prompt| prompt.dims()[0]);
-        let pieces = self.run_transformer(batch, prompt);
+        let prompts = prompt.as_ref().map_or(0, |prompt| prompt.dims()[0]);
+        self.pool(&self.run_transformer(batch, prompt), batch, prompts)
+    }
+
+    /// The same as [`forward_with`](Self::forward_with), with layers that are computed again in the backward pass: see
+    /// [`Transformer::forward_recomputed`].
+    pub fn forward_recomputed(
+        &self,
+        batch: &PieceBatch,
+        prompt: Option<Tensor<2>>,
+        seed: u64,
+    ) -> (WordStates, Recomputation<'_>) {
+        let prompts = prompt.as_ref().map_or(0, |prompt| prompt.dims()[0]);
+        let (transformer, average) = (&self.transformer, self.layers.count());
+        let (pieces, recomputation) =
+            transformer.forward_recomputed(&batch.rows, prompt, average, seed);
+        let states = self.pool(&pieces, batch, prompts);
+        (self.with_features(states, batch), recomputation)
+    }
+
+    /// Pools the states of pieces to words. `count` is the number of prompt vectors before each row.
+    fn pool(&self, pieces: &PieceStates, batch: &PieceBatch, count: usize) -> WordStates {
         let width = pieces.states.dims()[1];
         let rows = &batch.sentence_rows;
         let select = |indices: Vec<usize>| select_rows(pieces.states.clone(), indices);
@@ -114,7 +134,7 @@ impl Encoder {
             sentence: select(rows.iter().map(|row| pieces.piece(*row, 0)).collect()),
             words: self
                 .pooling
-                .pool(&pieces, batch)
+                .pool(pieces, batch)
                 .reshape([batch.len(), batch.words, width]),
             prompts,
             lengths: batch.lengths.clone(),

@@ -8,7 +8,9 @@ use super::transformer::PieceStates;
 use crate::nn::rows::select_rows;
 
 /// How the states of a word's pieces become the word's state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Pooling {
     /// State of the first piece.
@@ -21,7 +23,9 @@ pub enum Pooling {
 }
 
 /// Which layers of the transformer a piece's state is taken from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum LayerPooling {
     /// The last layer.

@@ -49,6 +49,8 @@ pub struct RunOptions {
     pub output: ProgressOutput,
     /// Write a checkpoint before the first step of each run too, for devices that may be lost at any time.
     pub checkpoint_first: bool,
+    /// Train even if a device seems to have too little memory.
+    pub force: bool,
     /// The command line of the experiment.
     pub command: String,
     /// Stops the experiment when asked.
@@ -66,6 +68,7 @@ impl RunOptions {
             hub: Hub::from_env(),
             output: ProgressOutput::Silent,
             checkpoint_first: false,
+            force: false,
             command: String::new(),
             interrupter: Interrupter::new(),
         }
@@ -92,6 +95,7 @@ impl RunOptions {
         TrainOptions {
             resume: folder.join("recipe.toml").is_file(),
             checkpoint_first: self.checkpoint_first,
+            force: self.force,
             devices: self.devices.clone(),
             roots: self.roots.clone(),
             hub: self.hub.clone(),

@@ -15,10 +15,6 @@ use safetensors::tensor::Metadata;
 use super::quantize::{self, Quantization};
 use super::weights_file;
 use crate::error::{Error, Result};
-use crate::process;
-
-/// Copies of every weight in training: the weight, its gradient and two moments of the optimizer.
-const TRAINING_COPIES: u128 = 4;
 
 /// Names and shapes of all parameters of a model.
 #[derive(Debug, Default)]
@@ -61,28 +57,10 @@ impl Shapes {
         counts.fold(0, u128::saturating_add)
     }
 
-    /// Fails if the machine has less memory than training needs for the parameters alone.
-    pub fn check_training(&self) -> Result<()> {
-        let needed = self.count().saturating_mul(4 * TRAINING_COPIES);
-        match process::machine_memory() {
-            Some(memory) if needed > u128::from(memory) => Err(self.too_large(needed, memory)),
-            _ => Ok(()),
-        }
-    }
-
-    fn too_large(&self, needed: u128, memory: u64) -> Error {
-        let gigabytes = |bytes: u128| bytes as f64 / 1e9;
+    /// Name and shape of the parameter with the most values.
+    pub fn largest(&self) -> Option<(&str, &[usize])> {
         let largest = self.found.iter().max_by_key(|(_, shape)| elements(shape));
-        let largest = largest.map_or(String::new(), |(name, shape)| {
-            format!(" The largest is {name} with shape {shape:?}.")
-        });
-        Error::Config(format!(
-            "the model has {} parameters, and training needs {:.1} GB for them, their gradients and the optimizer; this machine \
-             has {:.1} GB of memory.{largest} Choose a smaller encoder, or smaller sizes in [encoder.scratch] and [head]",
-            self.count(),
-            gigabytes(needed),
-            gigabytes(u128::from(memory)),
-        ))
+        largest.map(|(name, shape)| (name.as_str(), shape.as_slice()))
     }
 
     /// The tensors of a file with these parameters.
@@ -294,15 +272,11 @@ mod tests {
     }
 
     #[test]
-    fn huge_models_are_refused_without_being_allocated() {
+    fn huge_models_are_counted_without_being_allocated() {
         let shapes = Shapes::of(&model(1 << 30, 1 << 30));
         assert_eq!(shapes.count(), (1 << 60) + (1 << 30));
-        let problem = shapes.check_training().unwrap_err().to_string();
-        assert!(
-            problem.contains("weight") && problem.contains("GB"),
-            "{problem}"
-        );
-        Shapes::of(&model(10, 10)).check_training().unwrap();
+        let largest = shapes.largest().unwrap();
+        assert_eq!(largest, ("weight", &[1 << 30, 1 << 30][..]));
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod fused;
 pub mod host;
 pub mod loss;
 pub mod mask;
+pub mod precision;
 pub mod rotary;
 pub mod rows;
 pub mod spans;

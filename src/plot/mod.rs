@@ -129,8 +129,15 @@ impl Panel {
             let (x, y) = (left + WIDTH / 2.0, (TOP + BOTTOM) / 2.0);
             return svg + &text(x, y, "middle", "no values");
         }
-        let values = series.iter().flat_map(|series| &series.values).map(|&(_, y)| y);
-        let y_axis = Axis::fit(values.chain(self.from_zero.then_some(0.0)), 0.0, self.y_limit);
+        let values = series
+            .iter()
+            .flat_map(|series| &series.values)
+            .map(|&(_, y)| y);
+        let y_axis = Axis::fit(
+            values.chain(self.from_zero.then_some(0.0)),
+            0.0,
+            self.y_limit,
+        );
         let position = |&(x, y): &(f64, f64)| {
             let x = x_axis.position(x, left, left + WIDTH);
             (x, y_axis.position(y, BOTTOM, TOP))

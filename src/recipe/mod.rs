@@ -19,6 +19,7 @@ use crate::encoder::features::FeatureChoice;
 use crate::encoder::{LayerPooling, Pooling, ScratchConfig};
 use crate::error::{Error, Result};
 use crate::heads::settings::{self, Settings};
+use crate::nn::precision::Precision;
 
 /// The description of a training run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -196,6 +197,12 @@ pub struct TrainConfig {
     pub calibrate: bool,
     /// Write the final weights in half precision.
     pub half: bool,
+    /// Format of the encoder's matrix products and activations in training: `f32`, `bf16` or `f16` (with loss scaling).
+    /// Weights, optimizer, norms, softmax, head and loss are f32 in any case.
+    pub precision: Precision,
+    /// Compute each layer of the encoder again in the backward pass instead of keeping its activations: less memory, more
+    /// time, same result.
+    pub recompute: bool,
     /// Minutes between checkpoints within an epoch; there is always one at its end.
     pub checkpoint_minutes: f64,
     /// Seconds between lines of progress when the output is not a terminal.
@@ -225,6 +232,8 @@ impl Default for TrainConfig {
             average: 0,
             calibrate: true,
             half: false,
+            precision: Precision::F32,
+            recompute: false,
             checkpoint_minutes: 5.0,
             report_seconds: 10.0,
         }

@@ -237,6 +237,7 @@ impl ModuleMapper for WeightSum {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nn::precision::Precision;
     use crate::train::state::{DevScore, StopRule};
 
     #[derive(Module, Debug)]
@@ -281,7 +282,7 @@ mod tests {
 
     /// The state after epochs of 10 steps with so many correct of 10 entities.
     fn state(correct: &[u64], epochs: usize, patience: usize) -> RunState {
-        let mut state = RunState::new(String::new());
+        let mut state = RunState::new(String::new(), Precision::F32);
         for (epoch, correct) in correct.iter().enumerate() {
             let counts = crate::eval::Counts {
                 correct: *correct,

@@ -31,6 +31,10 @@ pub struct Batch<G> {
     pub sentences: Vec<usize>,
     /// Index of the batch in its epoch.
     pub number: usize,
+    /// Seed of the batch's random numbers.
+    pub seed: u64,
+    /// Factor of the loss in the backward pass.
+    pub loss_scale: f64,
 }
 
 /// Sentences with their word pieces.
@@ -129,6 +133,8 @@ impl<H: Head> Batcher<H> {
             frozen: epoch > 0 && epoch <= self.freeze_encoder,
             sentences,
             number,
+            seed,
+            loss_scale: 1.0,
         }
     }
 }

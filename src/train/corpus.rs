@@ -14,6 +14,16 @@ use crate::model::card;
 use crate::recipe::{Fold, Recipe};
 use crate::text::{Labels, Sentence, is_nested};
 
+/// The first words of a sentence, with the entities among them.
+pub fn shortened(sentence: &Sentence, words: usize) -> Sentence {
+    let kept = sentence.words.iter().take(words);
+    let mut short = Sentence::from_words(kept.map(|word| word.text.clone()));
+    short.entities = sentence.entities.clone();
+    (short.entities).retain(|entity| entity.span.end <= words);
+    short.pos = (sentence.pos.as_ref()).map(|pos| pos[..words.min(pos.len())].to_vec());
+    short
+}
+
 /// The training, dev and test sentences of a run.
 #[derive(Debug, Clone)]
 pub struct Corpus {

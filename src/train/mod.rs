@@ -11,6 +11,8 @@ pub mod checkpoints;
 pub mod corpus;
 pub mod curves;
 mod device_pool;
+pub mod loss_scale;
+pub mod memory;
 pub mod optimizer;
 pub mod prepare;
 pub mod progress;

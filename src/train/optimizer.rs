@@ -31,17 +31,19 @@ impl GradientScale {
         self.0.store(factor.to_bits(), Ordering::Relaxed);
     }
 
-    /// Sets the factor for the next optimizer step: 1 / batches (there are as many `losses` as batches), times
-    /// `max_norm` / norm when the norm of the mean gradient exceeds `max_norm` (0: no limit). Returns that norm and the
-    /// losses, all read from the device in one transfer.
+    /// Sets the factor for the next optimizer step: 1 / batches (there are as many `losses` as batches), divided by
+    /// `loss_scale`, the factor of the losses in the backward pass, times `max_norm` / norm when the norm of the mean
+    /// gradient exceeds `max_norm` (0: no limit). Returns that norm and the losses, all read from the device in one
+    /// transfer.
     pub fn set_from_norm<M: Module>(
         &self,
         model: &M,
         gradients: &GradientsParams,
         losses: Vec<Tensor<1>>,
         max_norm: f64,
+        loss_scale: f64,
     ) -> (f64, Vec<f64>) {
-        let mut factor = 1.0 / losses.len() as f64;
+        let mut factor = 1.0 / (losses.len() as f64 * loss_scale);
         let (norm, losses) = norm_and_losses(model, gradients, losses);
         let norm = factor * norm;
         if max_norm > 0.0 {
@@ -394,16 +396,16 @@ mod tests {
         let loss = (linear.weight.val() * weights).sum();
         let gradients = GradientsParams::from_grads(loss.clone().backward(), &linear);
         let losses = vec![loss.clone().inner()];
-        let (norm, _) = scale.set_from_norm(&linear, &gradients, losses.clone(), 1.0);
+        let (norm, _) = scale.set_from_norm(&linear, &gradients, losses.clone(), 1.0, 1.0);
         assert!((norm - 5.0).abs() < 1e-6, "{norm}");
         assert!((scale.get() - 0.2).abs() < 1e-6, "{}", scale.get());
-        scale.set_from_norm(&linear, &gradients, losses.clone(), 10.0);
+        scale.set_from_norm(&linear, &gradients, losses.clone(), 10.0, 1.0);
         assert_eq!(scale.get(), 1.0);
-        scale.set_from_norm(&linear, &gradients, losses, 0.0);
+        scale.set_from_norm(&linear, &gradients, losses, 0.0, 1.0);
         assert_eq!(scale.get(), 1.0);
         // Two batches: the gradients are a sum, so the norm of their mean is 2.5.
         let losses = vec![loss.clone().inner(), loss.inner()];
-        let (norm, losses) = scale.set_from_norm(&linear, &gradients, losses, 1.0);
+        let (norm, losses) = scale.set_from_norm(&linear, &gradients, losses, 1.0, 1.0);
         assert!((norm - 2.5).abs() < 1e-6, "{norm}");
         assert_eq!(losses.len(), 2);
         assert!((scale.get() - 0.2).abs() < 1e-6, "{}", scale.get());

@@ -6,13 +6,16 @@ use std::sync::Arc;
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor};
+use strum::VariantArray;
 
 use super::batches::{Batcher, EncodedCorpus};
 use super::corpus::Corpus;
+use super::memory;
 use crate::data::segmentation_choice::{self, SegmentationChoice};
 use crate::device;
 use crate::encoder::features::{FeatureChoice, FeatureConfig};
 use crate::encoder::tokenizer::WordTokenizer;
+use crate::encoder::transformer::Execution;
 use crate::encoder::vocabulary::FeatureVocabulary;
 use crate::encoder::{EncodedSentence, EncoderConfig, load, word_vectors};
 use crate::error::{Error, Result};
@@ -22,6 +25,7 @@ use crate::hub::{Hub, Origin};
 use crate::model::folder::ModelConfig;
 use crate::model::parameters::Shapes;
 use crate::model::recognizer::Recognizer;
+use crate::nn::precision::Precision;
 use crate::recipe::Recipe;
 use crate::text::Sentence;
 
@@ -183,22 +187,49 @@ impl<H: Head> PreparedRun<H> {
         }
     }
 
-    /// The model before the first step. Its weights are initialised on the CPU, so they are the same on every device.
-    pub fn model(&self, device: &Device) -> Result<Recognizer<H>> {
+    /// The model before the first step, on the CPU with autodiff, so that its weights are the same on every device. Fails
+    /// if the weights do not fit into the memory of the `device` to train on, unless that is `forced`.
+    pub fn model(&self, device: &Device, forced: bool) -> Result<Recognizer<H>> {
         let host = device::cpu().autodiff();
         host.seed(self.recipe.train.seed);
         let mut model = Recognizer::<H>::new(&self.encoder, &self.head, &self.corpus.labels, &host);
-        Shapes::of(&model).check_training()?;
+        if !forced {
+            memory::check_weights(&Shapes::of(&model), device)?;
+        }
         if let Some(folder) = &self.pretrained {
             load::weights(&mut model.encoder.transformer, folder)?;
         }
         if let Some(features) = &mut model.encoder.features {
             features.set_vectors(&self.vectors);
         }
+        model.encoder.transformer.execution = Execution {
+            precision: self.recipe.train.precision,
+            recompute: self.recipe.train.recompute,
+            without_kernels: false,
+        };
         // Burn initialises a weight on first use, on the device where it is then.
         model.visit(&mut Initialise);
-        Ok(model.fork(device))
+        Ok(model)
     }
+}
+
+/// Fails if a device cannot compute in the format of `train.precision`.
+pub(super) fn check_precision(precision: Precision, devices: &[Device]) -> Result<()> {
+    let Some(device) = devices
+        .iter()
+        .find(|device| !precision.is_supported(device))
+    else {
+        return Ok(());
+    };
+    let others = Precision::VARIANTS.iter();
+    let others: Vec<String> = (others.filter(|other| other.is_supported(device)))
+        .map(|other| format!("\"{other}\""))
+        .collect();
+    Err(Error::Config(format!(
+        "train.precision = \"{precision}\": the device {} cannot compute in it; use {}",
+        device::name_of(device),
+        others.join(" or ")
+    )))
 }
 
 /// Initialises every parameter it visits.

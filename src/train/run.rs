@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
+use burn::module::Module;
 use burn::tensor::Device;
 use burn::train::logger::InMemoryMetricLogger;
 use burn::train::{Interrupter, Learner, SupervisedTraining, TrainingStrategy};
@@ -16,8 +17,9 @@ use super::batches::Loader;
 use super::calibrate::calibrate;
 use super::checkpoints::{Checkpoints, Lock, OnRequest};
 use super::corpus::Corpus;
+use super::memory::{self, MemoryEstimate, megabytes};
 use super::optimizer::optimizer;
-use super::prepare::PreparedRun;
+use super::prepare::{PreparedRun, check_precision};
 use super::progress::NoRenderer;
 use super::run_folder;
 use super::schedule::scheduler;
@@ -85,6 +87,8 @@ pub struct TrainOptions {
     pub resume: bool,
     /// Write a checkpoint before the first step too, for devices that may be lost at any time.
     pub checkpoint_first: bool,
+    /// Train even if a device seems to have too little memory.
+    pub force: bool,
     /// Where to train: each device takes a batch of its own. The first holds the weights.
     pub devices: Vec<Device>,
     /// Folders in which named corpora are searched.
@@ -109,6 +113,7 @@ impl TrainOptions {
             out: out.into(),
             resume: false,
             checkpoint_first: false,
+            force: false,
             devices: vec![device::cpu()],
             roots: vec!["datasets".into()],
             hub: Hub::from_env(),
@@ -158,6 +163,7 @@ fn train_epochs<H: Head>(
     let head: H::Config = options.recipe.head_config()?;
     let mut recipe = options.recipe.with_head(&head)?;
     one_batch_per_device(&mut recipe, options);
+    check_precision(recipe.train.precision, &options.devices)?;
     run_folder::refuse_other_run(options)?;
     // Whatever can fail early fails before the folder is taken.
     let corpus = Corpus::load(&recipe, &options.roots)?;
@@ -201,7 +207,8 @@ impl<H: Head> PreparedRun<H> {
         last: usize,
     ) -> Result<RunState> {
         let resumed = saved.is_some();
-        let state = saved.unwrap_or_else(|| RunState::new(self.corpus.fingerprint()));
+        let precision = self.recipe.train.precision;
+        let state = saved.unwrap_or_else(|| RunState::new(self.corpus.fingerprint(), precision));
         if state.finished || state.epoch > last {
             return Ok(state);
         }
@@ -212,12 +219,15 @@ impl<H: Head> PreparedRun<H> {
             .cloned()
             .map(Device::autodiff)
             .collect();
-        let model = self.model(&devices[0])?;
+        let process = memory::process_memory(&options.devices[0]);
+        let model = self.model(&options.devices[0], options.force)?;
+        let estimate = self.estimate_all(&model, options, process)?;
+        let model = model.fork(&devices[0]);
         let train = Loader::new(Arc::new(self.batcher(&self.corpus.train, settings.batch)));
         let valid = Loader::new(Arc::new(
             self.batcher(&self.dev_pieces(), 2 * settings.batch),
         ));
-        self.describe(options, &model, &train);
+        self.describe(options, &model, &train, &estimate);
         let (optimizer, scale) = optimizer(settings);
         let batches: Vec<usize> = (1..=settings.epochs)
             .map(|epoch| train.batcher().batches(epoch))
@@ -283,7 +293,28 @@ impl<H: Head> PreparedRun<H> {
         Ok(state)
     }
 
-    fn describe(&self, options: &TrainOptions, model: &Recognizer<H>, train: &Loader<H>) {
+    /// The memory that training needs on the first device. Fails if one of the devices has less, unless that is forced.
+    fn estimate_all(
+        &self,
+        model: &Recognizer<H>,
+        options: &TrainOptions,
+        process: u64,
+    ) -> Result<MemoryEstimate> {
+        let first = &options.devices[0];
+        let estimate = self.estimate(model, first, process);
+        if !options.force {
+            (options.devices.iter()).try_for_each(|device| memory::check(&estimate, device))?;
+        }
+        Ok(estimate)
+    }
+
+    fn describe(
+        &self,
+        options: &TrainOptions,
+        model: &Recognizer<H>,
+        train: &Loader<H>,
+        estimate: &MemoryEstimate,
+    ) {
         if options.output == ProgressOutput::Silent {
             return;
         }
@@ -310,10 +341,17 @@ impl<H: Head> PreparedRun<H> {
         println!("{}", self.segmentation);
         println!(
             "{} parameters, {} batches per epoch ({:.1} % padding if padded), run folder {}",
-            burn::module::Module::num_params(model),
+            model.num_params(),
             train.batcher().batches(1),
             100.0 * train.batcher().padding_share(1),
             options.out.display()
+        );
+        let device = &options.devices[0];
+        let has = device::memory(device).map(|bytes| format!(" of {}", megabytes(bytes)));
+        println!(
+            "memory: about {}{} at the most: {estimate}",
+            megabytes(estimate.total()),
+            has.unwrap_or_default()
         );
     }
 

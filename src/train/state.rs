@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::curves::{Curves, Point};
+use super::loss_scale::LossScale;
 use crate::eval::Counts;
+use crate::nn::precision::Precision;
 
 /// The state of a run, saved with every checkpoint.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -35,6 +37,9 @@ pub struct RunState {
     pub stale: usize,
     /// True when no epoch is left.
     pub finished: bool,
+    /// Loss scaling of f16.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss_scale: Option<LossScale>,
     /// Losses and scores of the epochs so far.
     pub curves: Curves,
 }
@@ -61,10 +66,11 @@ pub struct StopRule {
 
 impl RunState {
     /// The state before the first step; `data` is the hash of the sentences.
-    pub fn new(data: String) -> Self {
+    pub fn new(data: String, precision: Precision) -> Self {
         Self {
             epoch: 1,
             data,
+            loss_scale: LossScale::of(precision),
             ..Self::default()
         }
     }
@@ -139,7 +145,7 @@ mod tests {
             epochs: 9,
             patience: 2,
         };
-        let mut state = RunState::new("hash".into());
+        let mut state = RunState::new("hash".into(), Precision::F32);
         for (step, correct) in [(10, 5), (20, 7), (30, 7), (40, 6)] {
             assert!(!state.finished);
             state.step = step;
@@ -159,7 +165,7 @@ mod tests {
             epochs: 2,
             patience: 1,
         };
-        let mut state = RunState::new("hash".into());
+        let mut state = RunState::new("hash".into(), Precision::F32);
         for step in [1, 2] {
             state.step = step;
             state.end_epoch(None, 1e-3, rule);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use burn::optim::{GradientsAccumulator, GradientsParams};
 use burn::tensor::{ExecutionError, Tensor, TensorReadError};
 use burn::train::metric::state::{FormatOptions, NumericMetricState};
 use burn::train::metric::{
@@ -76,16 +77,43 @@ impl<H: Head> TrainStep for Recognizer<H> {
     type Output = Outcome;
 
     fn step(&self, batch: Batch<H::Gold>) -> TrainOutput<Outcome> {
-        let losses = self.loss(&batch.pieces, &batch.gold, batch.frozen);
-        let gradients = losses.total.backward();
-        let outcome = Outcome {
-            unread: Some(losses.total.inner()),
+        let (loss, grads) = loss_and_gradients(self, &batch);
+        let item = Outcome {
+            unread: Some(loss.inner()),
             batch: batch.number,
             sentences: batch.sentences.len(),
             ..Outcome::default()
         };
-        TrainOutput::new(self, gradients, outcome)
+        TrainOutput { grads, item }
     }
+}
+
+/// The loss of a batch, and the gradients of the scaled loss.
+fn loss_and_gradients<H: Head>(
+    model: &Recognizer<H>,
+    batch: &Batch<H::Gold>,
+) -> (Tensor<1>, GradientsParams) {
+    let backward = |loss: &Tensor<1>| match batch.loss_scale {
+        1.0 => loss.backward(),
+        scale => (loss.clone() * scale).backward(),
+    };
+    let encoder = &model.encoder;
+    if batch.frozen || !encoder.transformer.recomputes_by_operations() {
+        let loss = (model.loss(&batch.pieces, &batch.gold, batch.frozen)).total;
+        let gradients = GradientsParams::from_grads(backward(&loss), model);
+        return (loss, gradients);
+    }
+    let prompt = model.head.prompt();
+    let (states, recomputation) = encoder.forward_recomputed(&batch.pieces, prompt, batch.seed);
+    let loss = model.head.loss(&states, &batch.gold).total;
+    drop(states);
+    let mut gradients = backward(&loss);
+    let mut sum = GradientsAccumulator::new();
+    recomputation.backward(&mut gradients, |part| {
+        sum.accumulate(model, GradientsParams::from_grads(part, model));
+    });
+    sum.accumulate(model, GradientsParams::from_grads(gradients, model));
+    (loss, sum.grads())
 }
 
 impl<H: Head> InferenceStep for Recognizer<H> {

@@ -10,8 +10,9 @@ use burn::train::{Learner, TrainStep};
 
 use super::batches::{Batch, Batches, Loader, mix};
 use super::corpus::Corpus;
+use super::loss_scale::LossScale;
 use super::optimizer::{GradientScale, optimizer};
-use super::prepare::PreparedRun;
+use super::prepare::{PreparedRun, check_precision};
 use super::schedule::scheduler;
 use crate::error::{Error, Result};
 use crate::heads::Head;
@@ -81,8 +82,11 @@ pub fn trainer<H: Head>(
     let steps = (1..=settings.epochs).map(|epoch| loader.batcher().batches(epoch));
     let (optimizer, scale) = optimizer(settings);
     let scheduler = scheduler(settings, steps.sum(), &run.encoder.transformer.order());
+    check_precision(settings.precision, std::slice::from_ref(device))?;
+    let loss_scale = LossScale::of(settings.precision);
+    let model = run.model(device, false)?;
     let device = device.clone().autodiff();
-    let model = run.model(&device)?;
+    let model = model.fork(&device);
     let batches = loader.epoch(1, 0);
     Ok(Box::new(Steps {
         learner: Learner::new(model, optimizer, scheduler),
@@ -94,6 +98,7 @@ pub fn trainer<H: Head>(
         epoch: 1,
         batch: 0,
         total: 0,
+        loss_scale,
     }))
 }
 
@@ -110,6 +115,7 @@ struct Steps<H: Head> {
     batch: usize,
     /// Batches of the whole run that are done.
     total: usize,
+    loss_scale: Option<LossScale>,
 }
 
 impl<H: Head> Steps<H> {
@@ -133,7 +139,9 @@ impl<H: Head> Steps<H> {
 
 impl<H: Head> Trainer for Steps<H> {
     fn step(&mut self) -> Result<TrainedBatch> {
-        let batch = self.next_batch()?;
+        let mut batch = self.next_batch()?;
+        let scale = self.loss_scale.map_or(1.0, |scale| scale.factor);
+        batch.loss_scale = scale;
         let sentences = batch.sentences.len();
         let words_of = |index: &usize| self.run.corpus.train[*index].len();
         let words = batch.sentences.iter().map(words_of).sum();
@@ -143,17 +151,22 @@ impl<H: Head> Trainer for Steps<H> {
         let loss = output.item.unread.into_iter().collect();
         let model = self.learner.model();
         let clip = self.run.recipe.train.clip;
-        let (norm, losses) = (self.scale).set_from_norm(&model, &output.grads, loss, clip);
+        let (norm, losses) = (self.scale).set_from_norm(&model, &output.grads, loss, clip, scale);
         drop(model);
         let loss = losses[0];
-        if !loss.is_finite() || !norm.is_finite() {
+        let is_skipped =
+            !norm.is_finite() && self.loss_scale.as_mut().is_some_and(LossScale::skip_step);
+        if !loss.is_finite() || !norm.is_finite() && !is_skipped {
             return Err(Error::Training(format!(
                 "the loss is {loss} and the gradient norm {norm} in epoch {}, batch {}; lower train.learning_rate",
                 self.epoch, self.batch
             )));
         }
         self.learner.lr_step();
-        self.learner.optimizer_step(output.grads);
+        if !is_skipped {
+            self.learner.optimizer_step(output.grads);
+            self.loss_scale.iter_mut().for_each(LossScale::count_step);
+        }
         self.batch += 1;
         self.total += 1;
         Ok(TrainedBatch {
@@ -174,7 +187,7 @@ impl<H: Head> Trainer for Steps<H> {
         let before = host::reads();
         let output = TrainStep::step(&model, batch);
         let loss = output.item.unread.into_iter().collect();
-        let (_, losses) = (self.scale).set_from_norm(&model, &output.grads, loss, 1.0);
+        let (_, losses) = (self.scale).set_from_norm(&model, &output.grads, loss, 1.0, 1.0);
         let trained = host::reads();
         let found = model.valid().decode(&pieces);
         let predicted = host::reads();

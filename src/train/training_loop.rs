@@ -258,6 +258,12 @@ impl<'a, H: Head> TrainingLoop<'a, H> {
     fn step(&mut self, group: StepBatches<H>) -> Result<Vec<Outcome>> {
         let config = self.config;
         let count = group.len();
+        let scale = self.state.loss_scale.map_or(1.0, |scale| scale.factor);
+        let group = group.into_iter().map(|(number, mut batch)| {
+            batch.loss_scale = scale;
+            (number, batch)
+        });
+        let group: StepBatches<H> = group.collect();
         let sentences: Vec<Vec<usize>> = group.iter().map(|(_, b)| b.sentences.clone()).collect();
         let model = self.learner.model();
         let mut accumulator = GradientsAccumulator::new();
@@ -282,7 +288,7 @@ impl<'a, H: Head> TrainingLoop<'a, H> {
         let losses = (outcomes.iter_mut()).filter_map(|outcome| outcome.unread.take());
         let losses = losses.collect();
         let (norm, losses) =
-            (config.scale).set_from_norm(&model, &gradients, losses, config.train.clip);
+            (config.scale).set_from_norm(&model, &gradients, losses, config.train.clip, scale);
         drop(model);
         for (index, (outcome, loss)) in outcomes.iter_mut().zip(losses).enumerate() {
             outcome.loss = loss;
@@ -291,15 +297,36 @@ impl<'a, H: Head> TrainingLoop<'a, H> {
                 return Err(self.not_finite(&format!("loss became {loss}"), &sentences[index]));
             }
         }
-        if !norm.is_finite() {
-            return Err(
-                self.not_finite("gradient norm became infinite or NaN", &sentences.concat())
-            );
+        if norm.is_finite() {
+            if let Some(scale) = &mut self.state.loss_scale {
+                scale.count_step();
+            }
+            self.learner.lr_step();
+            self.learner.optimizer_step(gradients);
+        } else if self.skip_step() {
+            self.learner.lr_step();
+        } else {
+            let what = "gradient norm became infinite or NaN";
+            return Err(self.not_finite(what, &sentences.concat()));
         }
-        self.learner.lr_step();
-        self.learner.optimizer_step(gradients);
         self.state.step += 1;
         Ok(outcomes)
+    }
+
+    /// Lowers the loss scale of f16 after an overflow; false if there is none to lower.
+    fn skip_step(&mut self) -> bool {
+        let Some(scale) = &mut self.state.loss_scale else {
+            return false;
+        };
+        let is_lowered = scale.skip_step();
+        if is_lowered {
+            tracing::info!(
+                "a step is skipped because a gradient overflowed in f16: the loss scale is {} now, {} steps were skipped so far",
+                scale.factor,
+                scale.skipped
+            );
+        }
+        is_lowered
     }
 
     /// Adds a batch to the state and reports it.

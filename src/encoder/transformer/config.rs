@@ -6,12 +6,12 @@ use burn::nn::{DropoutConfig, EmbeddingConfig, LayerNormConfig, LinearConfig, Pa
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
-use super::Transformer;
 use super::convolution::Convolution;
 use super::layer::EncoderLayer;
 use super::layout::{DebertaConvolution, DebertaLayout, Layout, ModernbertLayout};
 use super::relative::DisentangledAttention;
 use super::rotary_attention::RotaryAttention;
+use super::{Execution, Transformer};
 pub use crate::nn::activation::Activation;
 
 /// Family of a pretrained encoder.
@@ -225,6 +225,7 @@ impl TransformerConfig {
             first_position: self.first_position(),
             norm_epsilon: self.norm_epsilon as f32,
             int8: None,
+            execution: Execution::default(),
         }
     }
 
@@ -285,6 +286,7 @@ impl TransformerConfig {
             first_position: 0,
             norm_epsilon: self.norm_epsilon as f32,
             int8: None,
+            execution: Execution::default(),
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::nn::activation::Activation;
 use crate::nn::fused::transformer::{
     DistanceRows, LayerDropout, LayerParams, PositionInputs, TransformerLayer,
 };
+use crate::nn::precision::Precision;
 
 /// Self-attention and a feed-forward sub-layer, each with a residual connection. The norms follow the sub-layers, or come
 /// before them in layers with rotary positions.
@@ -48,9 +49,20 @@ pub(super) struct EncoderLayer {
     pub(super) int8: Option<Arc<Int8EncoderLayer>>,
 }
 
+/// What the fused kernels of all layers have in common.
+#[derive(Clone, Copy)]
+pub(super) struct KernelOptions<'a> {
+    /// Lengths of the rows.
+    pub(super) lengths: &'a Arc<Vec<usize>>,
+    /// Seed of dropout in training.
+    pub(super) seed: Option<u32>,
+    /// Keep only the layer's input for the backward pass.
+    pub(super) recompute: bool,
+}
+
 impl EncoderLayer {
-    /// Runs the layer as one fused kernel over packed rows. `lengths` are the lengths of the rows, `index` is the number
-    /// of the layer, and `seed` the seed of its dropout in training. Relative positions are those of the transformer.
+    /// Runs the layer as one fused kernel over packed rows. `index` is the number of the layer; relative positions are
+    /// those of the transformer.
     ///
     /// # Shapes
     /// - states, output: `[pieces, width]`
@@ -58,9 +70,8 @@ impl EncoderLayer {
         &self,
         index: usize,
         states: Tensor<2>,
-        lengths: &Arc<Vec<usize>>,
         positions: Option<&RelativePositions>,
-        seed: Option<u32>,
+        options: KernelOptions,
     ) -> Tensor<2> {
         let [_, width] = states.dims();
         let dropout = |seed| {
@@ -68,14 +79,15 @@ impl EncoderLayer {
             LayerDropout::new(seed, index, attention, sublayer)
         };
         let kernel = TransformerLayer {
-            lengths: lengths.clone(),
+            lengths: options.lengths.clone(),
             heads: self.heads,
             width,
             inner: self.inner_width(),
             score_terms: self.score_terms,
             activation: self.activation,
             epsilon: self.norm_epsilon,
-            dropout: seed.map(dropout),
+            dropout: options.seed.map(dropout),
+            recompute: options.recompute,
         };
         let positions = positions.map(|positions| self.position_inputs(positions));
         if let Some(int8) = &self.int8 {
@@ -111,7 +123,7 @@ impl EncoderLayer {
                     Some(int8) => int8.project_positions(disentangled, positions),
                     None => {
                         let content = [&self.query, &self.key];
-                        disentangled.project(positions, content, &self.dropout)
+                        disentangled.project(positions, content, &self.dropout, Precision::F32)
                     }
                 };
                 PositionInputs {
@@ -129,7 +141,7 @@ impl EncoderLayer {
         (&positions.rows, inputs)
     }
 
-    /// Runs the layer by Burn's operations over padded rows. `bias` is added to the attention scores.
+    /// Runs the layer by Burn's operations over padded rows. `bias` is added to the attention scores. States are f32.
     ///
     /// # Shapes
     /// - states, output: `[rows, pieces, width]`
@@ -139,13 +151,16 @@ impl EncoderLayer {
         states: Tensor<3>,
         bias: Option<&Tensor<4>>,
         positions: Option<&RelativePositions>,
+        precision: Precision,
     ) -> Tensor<3> {
-        let attended = self.attend(states.clone(), bias, positions);
-        let attended = self.dropout.forward(attended);
+        let attended = self.attend(precision.lower(states.clone()), bias, positions, precision);
+        let attended = precision.raise(self.dropout.forward(attended));
         let states = self.post_norm().forward(states + attended);
-        let inner = self.feed_forward_inner.forward(states.clone());
+        let inner = precision.lower(states.clone());
+        let inner = precision.linear(&self.feed_forward_inner, inner);
         let inner = self.activation.forward(inner);
-        let outer = self.dropout.forward(self.feed_forward_outer.forward(inner));
+        let outer = precision.linear(&self.feed_forward_outer, inner);
+        let outer = precision.raise(self.dropout.forward(outer));
         self.feed_forward_norm.forward(states + outer)
     }
 
@@ -159,6 +174,7 @@ impl EncoderLayer {
         states: Tensor<3>,
         bias: Option<&Tensor<4>>,
         positions: Option<&RelativePositions>,
+        precision: Precision,
     ) -> Tensor<3> {
         let [rows, pieces, width] = states.dims();
         let depth = width / self.heads;
@@ -169,23 +185,25 @@ impl EncoderLayer {
         };
         let scale = ((depth * self.score_terms) as f32).sqrt();
         // There are fewer values in the queries than in the scores to scale.
-        let query = split(self.query.forward(states.clone()) / scale);
-        let key = split(self.key.forward(states.clone()));
-        let value = split(self.value.forward(states));
+        let query = split(precision.linear(&self.query, states.clone()) / scale);
+        let key = split(precision.linear(&self.key, states.clone()));
+        let value = split(precision.linear(&self.value, states));
         let mut scores = query.clone().matmul(key.clone().transpose()); // [rows, heads, pieces, pieces]
         if let (Some(disentangled), Some(positions)) = (&self.disentangled, positions) {
             let content = [&self.query, &self.key];
-            let projected = disentangled.project(positions, content, &self.dropout);
+            let projected = disentangled.project(positions, content, &self.dropout, precision);
             scores = projected.add_scores(scores, positions, [query, key], scale);
         }
+        let mut scores = precision.raise(scores);
         if let Some(bias) = bias {
             scores = scores + bias.clone();
         }
-        let weights = self.attention_dropout.forward(softmax(scores, 3));
+        let weights = precision.lower(softmax(scores, 3));
+        let weights = self.attention_dropout.forward(weights);
         let mixed = weights
             .matmul(value)
             .swap_dims(1, 2)
             .reshape([rows, pieces, width]);
-        self.attention_output.forward(mixed)
+        precision.linear(&self.attention_output, mixed)
     }
 }

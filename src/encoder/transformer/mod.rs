@@ -9,6 +9,7 @@ mod int8;
 mod layer;
 mod layout;
 mod pre_norm;
+mod recompute;
 mod relative;
 mod rotary_attention;
 mod states;
@@ -24,19 +25,33 @@ pub use config::{Activation, EncoderFamily, TransformerConfig};
 use convolution::Convolution;
 use int8::Int8Embeddings;
 pub use int8::{Int8Kind, Int8Source, int8_kind};
-use layer::EncoderLayer;
+use layer::{EncoderLayer, KernelOptions};
 pub use layout::{
     AlbertLayout, DebertaConvolution, DebertaLayout, Layout, ModernbertLayout, MpnetLayout,
 };
 use pre_norm::ByAttention;
+pub use recompute::Recomputation;
 pub(in crate::encoder) use relative::MPNET_BUCKETS;
 use relative::RelativePositions;
+use rotary_attention::PaddedAttention;
 pub use states::PieceStates;
 
 use super::batching::{PackedRows, starts};
 use crate::nn::fused;
 use crate::nn::fused::embedding::{EmbeddingSum, look_up};
 use crate::nn::mask::attention_bias;
+use crate::nn::precision::Precision;
+
+/// How a transformer computes in training. Without autodiff it always computes in f32.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Execution {
+    /// Format of matrix products and activations. Fused kernels compute in f32 only.
+    pub precision: Precision,
+    /// Keep only the input of each layer for the backward pass, and compute the layer again there.
+    pub recompute: bool,
+    /// Use Burn's operations even where there are fused kernels.
+    pub without_kernels: bool,
+}
 
 /// Embeddings and transformer layers.
 #[derive(Module, Debug)]
@@ -64,6 +79,20 @@ pub struct Transformer {
     /// Weights in eight bits, in place of those of the embeddings and linear layers.
     #[module(skip)]
     int8: Option<Arc<Int8Embeddings>>,
+    /// How it computes in training.
+    #[module(skip)]
+    pub execution: Execution,
+}
+
+/// What all layers need to run on a batch of padded rows.
+#[derive(Clone)]
+struct PaddedBatch {
+    /// Length of each row, prompts included.
+    lengths: Vec<usize>,
+    /// Added to the attention scores: `[rows or 1, heads or 1, pieces or 1, pieces]`.
+    bias: Option<Tensor<4>>,
+    positions: Option<RelativePositions>,
+    rotary: Arc<ByAttention<PaddedAttention>>,
 }
 
 impl Transformer {
@@ -90,7 +119,7 @@ impl Transformer {
         average: usize,
     ) -> PieceStates {
         let prompt = prompt.map(|prompt| self.narrowed(prompt));
-        if self.is_int8() || self.has_kernels() && fused::runs_on(&self.device()) {
+        if self.uses_kernels() {
             self.forward_packed(rows, prompt, average)
         } else {
             self.forward_padded(rows, prompt, average)
@@ -103,6 +132,24 @@ impl Transformer {
             .all(|layer| layer.rotary.is_none() || layer.activation == Activation::Gelu)
     }
 
+    /// Whether the layers run as fused kernels on packed rows.
+    pub fn uses_kernels(&self) -> bool {
+        let is_chosen = self.has_kernels()
+            && !self.execution.without_kernels
+            && self.precision() == Precision::F32
+            && fused::runs_on(&self.device());
+        self.is_int8() || is_chosen
+    }
+
+    /// Format of matrix products and activations on the device that the weights are on.
+    fn precision(&self) -> Precision {
+        if self.device().is_autodiff() {
+            self.execution.precision
+        } else {
+            Precision::F32
+        }
+    }
+
     /// Encodes rows of pieces by Burn's operations, all rows padded to the longest.
     fn forward_padded(
         &self,
@@ -110,10 +157,18 @@ impl Transformer {
         prompt: Option<Tensor<2>>,
         average: usize,
     ) -> PieceStates {
-        let device = self.device();
         let prompts = prompt.as_ref().map_or(0, |prompt| prompt.dims()[0]);
-        let ids = Tensor::<1, Int>::from_ints(rows.padded_ids().as_slice(), &device)
-            .reshape([rows.len(), rows.width()]);
+        let batch = self.padded_batch(rows, prompts);
+        let states = self.embed(rows, prompt);
+        let states = self.run_layers(states, average, |index, layer, states| {
+            self.run_padded_layer(index, layer, states, &batch)
+        });
+        padded_states(states, rows, prompts)
+    }
+
+    /// What all layers need to run on these rows, each with so many prompt vectors before it.
+    fn padded_batch(&self, rows: &PackedRows, prompts: usize) -> PaddedBatch {
+        let device = self.device();
         let lengths = with_prompts(rows, prompts);
         let pieces = prompts + rows.width();
         let mut bias = attention_bias(&lengths, pieces, &device);
@@ -126,25 +181,35 @@ impl Transformer {
                 None => relative,
             });
         }
-        let rotary = ByAttention::padded(&self.layers, &lengths, pieces, &device);
-        let states = self.embed(ids, prompt);
-        let states = self.run_layers(states, average, |index, layer, states| {
-            if let Some(attention) = rotary.of(layer) {
-                return layer.forward_pre_norm(states, attention);
+        PaddedBatch {
+            rotary: Arc::new(ByAttention::padded(&self.layers, &lengths, pieces, &device)),
+            lengths,
+            bias,
+            positions,
+        }
+    }
+
+    /// Runs one application of a layer by Burn's operations; `index` is its number, from 0 on.
+    fn run_padded_layer(
+        &self,
+        index: usize,
+        layer: &EncoderLayer,
+        states: Tensor<3>,
+        batch: &PaddedBatch,
+    ) -> Tensor<3> {
+        let precision = self.precision();
+        if let Some(attention) = batch.rotary.of(layer) {
+            return layer.forward_pre_norm(states, attention, precision);
+        }
+        let (bias, positions) = (batch.bias.as_ref(), batch.positions.as_ref());
+        let run = |states| layer.forward(states, bias, positions, precision);
+        match &self.convolution {
+            Some(convolution) if index == 0 => {
+                let output = run(states.clone());
+                convolution.forward(states, output, &batch.lengths)
             }
-            let run = |states| layer.forward(states, bias.as_ref(), positions.as_ref());
-            match &self.convolution {
-                Some(convolution) if index == 0 => {
-                    let output = run(states.clone());
-                    convolution.forward(states, output, &lengths)
-                }
-                _ => run(states),
-            }
-        });
-        let [count, columns, width] = states.dims();
-        let row_starts = (0..count).map(|row| row * columns).collect();
-        let states = states.reshape([count * columns, width]);
-        PieceStates::new(states, &rows.lengths, row_starts, prompts)
+            _ => run(states),
+        }
     }
 
     /// Encodes rows of pieces through fused kernels, without padding.
@@ -161,12 +226,16 @@ impl Transformer {
         let states = self.embed_packed(rows, prompt, &lengths, seed);
         let positions = self.relative_positions(lengths.iter().copied().max().unwrap_or(0));
         let rotary = ByAttention::packed(&self.layers, &lengths);
+        let kernel = KernelOptions {
+            lengths: &lengths,
+            seed,
+            recompute: self.execution.recompute,
+        };
         let states = self.run_layers(states, average, |index, layer, states| {
             if let Some(table) = rotary.of(layer) {
-                return layer.forward_pre_norm_packed(index, states, &lengths, table, seed);
+                return layer.forward_pre_norm_packed(index, states, table, kernel);
             }
-            let run =
-                |states| layer.forward_packed(index, states, &lengths, positions.as_ref(), seed);
+            let run = |states| layer.forward_packed(index, states, positions.as_ref(), kernel);
             match &self.convolution {
                 Some(convolution) if index == 0 => {
                     let output = run(states.clone());
@@ -204,11 +273,7 @@ impl Transformer {
         let mut sum: Option<Tensor<D>> = None;
         for (step, index) in self.order.iter().enumerate() {
             states = run(step, &self.layers[*index], states);
-            if step + 1 == steps
-                && let Some(norm) = &self.final_norm
-            {
-                states = norm.forward(states);
-            }
+            states = self.finish_step(step, states);
             if average > 1 && step + average >= steps {
                 sum = Some(match sum {
                     None => states.clone(),
@@ -219,6 +284,14 @@ impl Transformer {
         match sum {
             Some(sum) => sum / average as f32,
             None => states,
+        }
+    }
+
+    /// The output of an application of a layer: after the last one, normalised by the families that do so.
+    fn finish_step<const D: usize>(&self, step: usize, states: Tensor<D>) -> Tensor<D> {
+        match &self.final_norm {
+            Some(norm) if step + 1 == self.order.len() => norm.forward(states),
+            _ => states,
         }
     }
 
@@ -301,11 +374,12 @@ impl Transformer {
     /// Input of the first layer for padded rows.
     ///
     /// # Shapes
-    /// - ids: `[rows, pieces]`
     /// - prompt: `[prompts, embedding width]`
     /// - output: `[rows, prompts + pieces, width]`
-    fn embed(&self, ids: Tensor<2, Int>, prompt: Option<Tensor<2>>) -> Tensor<3> {
-        let device = ids.device();
+    fn embed(&self, rows: &PackedRows, prompt: Option<Tensor<2>>) -> Tensor<3> {
+        let device = self.device();
+        let ids = Tensor::<1, Int>::from_ints(rows.padded_ids().as_slice(), &device)
+            .reshape([rows.len(), rows.width()]);
         let mut embedded = self.word_embeddings.forward(ids);
         if let Some(prompt) = prompt {
             let [rows, _, width] = embedded.dims();
@@ -352,6 +426,17 @@ impl Transformer {
             None => states,
         }
     }
+}
+
+/// The output of the transformer on padded rows.
+///
+/// # Shapes
+/// - states: `[rows, prompts + pieces, width]`
+fn padded_states(states: Tensor<3>, rows: &PackedRows, prompts: usize) -> PieceStates {
+    let [count, columns, width] = states.dims();
+    let row_starts = (0..count).map(|row| row * columns).collect();
+    let states = states.reshape([count * columns, width]);
+    PieceStates::new(states, &rows.lengths, row_starts, prompts)
 }
 
 /// Lengths of rows with `prompts` vectors before each.

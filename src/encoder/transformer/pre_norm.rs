@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use burn::tensor::{Device, Tensor};
 
-use super::layer::EncoderLayer;
+use super::layer::{EncoderLayer, KernelOptions};
 use super::rotary_attention::{PaddedAttention, RotaryAttention};
 use crate::nn::fused::transformer::pre_norm::{
     OptionalLinear, OptionalNorm, PreNormDropout, PreNormLayer, PreNormParams,
 };
+use crate::nn::precision::Precision;
 use crate::nn::rotary::RotaryTable;
 
 /// A value for each kind of rotary attention that the layers have.
@@ -65,8 +66,7 @@ impl EncoderLayer {
         self.query.weight.lazy_shape()[1] / self.heads.max(1)
     }
 
-    /// Runs a pre-norm layer as one fused kernel over packed rows. `lengths` are the lengths of the rows, `index` is the
-    /// number of the layer, and `seed` the seed of its dropout in training.
+    /// Runs a pre-norm layer as one fused kernel over packed rows. `index` is the number of the layer.
     ///
     /// # Shapes
     /// - states, output: `[pieces, width]`
@@ -74,23 +74,23 @@ impl EncoderLayer {
         &self,
         index: usize,
         states: Tensor<2>,
-        lengths: &Arc<Vec<usize>>,
         table: &Arc<RotaryTable>,
-        seed: Option<u32>,
+        options: KernelOptions,
     ) -> Tensor<2> {
         let dropout = |seed| {
             let (attention, feed_forward) = (self.attention_dropout.prob, self.dropout.prob);
             PreNormDropout::new(seed, index, attention, feed_forward)
         };
         let kernel = PreNormLayer {
-            lengths: lengths.clone(),
+            lengths: options.lengths.clone(),
             heads: self.heads,
             width: states.dims()[1],
             inner: self.inner_width(),
             epsilon: self.norm_epsilon,
             rotation: table.clone(),
             reach: self.rotary.and_then(|attention| attention.reach),
-            dropout: seed.map(dropout).unwrap_or_default(),
+            dropout: options.seed.map(dropout).unwrap_or_default(),
+            recompute: options.recompute,
         };
         let attention_norm = self.attention_norm.as_ref().map(OptionalNorm::from);
         let feed_forward_norm = OptionalNorm::from(&self.feed_forward_norm);
@@ -113,7 +113,7 @@ impl EncoderLayer {
         kernel.forward(states, params)
     }
 
-    /// Runs a pre-norm layer by Burn's operations over padded rows.
+    /// Runs a pre-norm layer by Burn's operations over padded rows. States are f32.
     ///
     /// # Shapes
     /// - states, output: `[rows, pieces, width]`
@@ -121,24 +121,30 @@ impl EncoderLayer {
         &self,
         states: Tensor<3>,
         attention: &PaddedAttention,
+        precision: Precision,
     ) -> Tensor<3> {
         let normalised = match &self.attention_norm {
             Some(norm) => norm.forward(states.clone()),
             None => states.clone(),
         };
-        let attended = self.attend_rotary(normalised, attention);
-        let states = states + self.attention_dropout.forward(attended);
-        let normalised = self.feed_forward_norm.forward(states.clone());
-        let mut inner =
-            (self.activation).forward(self.feed_forward_inner.forward(normalised.clone()));
+        let attended = self.attend_rotary(precision.lower(normalised), attention, precision);
+        let states = states + precision.raise(self.attention_dropout.forward(attended));
+        let normalised = precision.lower(self.feed_forward_norm.forward(states.clone()));
+        let inner = precision.linear(&self.feed_forward_inner, normalised.clone());
+        let mut inner = self.activation.forward(inner);
         if let Some(gate) = &self.feed_forward_gate {
-            inner = inner * gate.forward(normalised);
+            inner = inner * precision.linear(gate, normalised);
         }
-        let outer = self.feed_forward_outer.forward(self.dropout.forward(inner));
-        states + outer
+        let outer = precision.linear(&self.feed_forward_outer, self.dropout.forward(inner));
+        states + precision.raise(outer)
     }
 
-    fn attend_rotary(&self, states: Tensor<3>, attention: &PaddedAttention) -> Tensor<3> {
+    fn attend_rotary(
+        &self,
+        states: Tensor<3>,
+        attention: &PaddedAttention,
+        precision: Precision,
+    ) -> Tensor<3> {
         let [rows, pieces, width] = states.dims();
         let split = |tensor: Tensor<3>| -> Tensor<4> {
             tensor
@@ -146,12 +152,13 @@ impl EncoderLayer {
                 .swap_dims(1, 2)
         };
         let mixed = attention.forward(
-            split(self.query.forward(states.clone())),
-            split(self.key.forward(states.clone())),
-            split(self.value.forward(states)),
+            split(precision.linear(&self.query, states.clone())),
+            split(precision.linear(&self.key, states.clone())),
+            split(precision.linear(&self.value, states)),
             &self.attention_dropout,
+            precision,
         );
         let mixed = mixed.swap_dims(1, 2).reshape([rows, pieces, width]);
-        self.attention_output.forward(mixed)
+        precision.linear(&self.attention_output, mixed)
     }
 }

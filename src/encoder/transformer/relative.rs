@@ -6,6 +6,7 @@ use burn::tensor::Tensor;
 
 use super::layout::{DebertaLayout, Layout};
 use crate::nn::fused::transformer::DistanceRows;
+use crate::nn::precision::Precision;
 use crate::nn::rows::select_rows;
 
 /// Number of buckets of MPNet's distances, half of them in each direction.
@@ -185,15 +186,17 @@ pub(super) struct PositionProjections {
 
 impl DisentangledAttention {
     /// Projects relative positions, with dropout in training. `key` and `query` are the projections of the content.
+    /// The projected positions are in the given format.
     pub(super) fn project(
         &self,
         positions: &RelativePositions,
         [query, key]: [&Linear; 2],
         dropout: &Dropout,
+        precision: Precision,
     ) -> PositionProjections {
-        let rows = dropout.forward(positions.table.clone());
+        let rows = dropout.forward(precision.lower(positions.table.clone()));
         let project = |has: bool, own: &Option<Linear>, content: &Linear| {
-            has.then(|| own.as_ref().unwrap_or(content).forward(rows.clone()))
+            has.then(|| precision.linear(own.as_ref().unwrap_or(content), rows.clone()))
         };
         PositionProjections {
             keys: project(self.content_to_position, &self.key, key),

@@ -10,6 +10,7 @@ use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
 use crate::nn::mask::{MASKED, attention_bias};
+use crate::nn::precision::Precision;
 use crate::nn::rotary::{RotaryTable, rotate};
 
 /// Least number of queries in a block of local attention.
@@ -85,7 +86,7 @@ impl PaddedAttention {
         }
     }
 
-    /// Mixes values by the similarity of queries and keys, which are rotated first.
+    /// Mixes values by the similarity of queries and keys, which are rotated in f32 first.
     ///
     /// # Shapes
     /// - query, key, value, output: `[rows, heads, pieces, head width]`
@@ -95,18 +96,21 @@ impl PaddedAttention {
         key: Tensor<4>,
         value: Tensor<4>,
         dropout: &Dropout,
+        precision: Precision,
     ) -> Tensor<4> {
         let rotation = self.rotation.each_ref();
         let depth = query.dims()[3];
-        let query = rotate(query, rotation) / (depth as f32).sqrt();
-        let key = rotate(key, rotation);
+        let query = rotate(precision.raise(query), rotation) / (depth as f32).sqrt();
+        let query = precision.lower(query);
+        let key = precision.lower(rotate(precision.raise(key), rotation));
+        let mix = |scores: Tensor<4>| dropout.forward(precision.lower(softmax(scores, 3)));
         match &self.scores {
             ScoreBias::Blocks { size, bias } => {
-                attend_in_blocks(query, key, value, *size, bias, dropout)
+                attend_in_blocks(query, key, value, *size, bias, precision, mix)
             }
             ScoreBias::Dense(bias) => {
                 let pieces = query.dims()[2];
-                let part = |first| bias.attend(first, [&query, &key, &value], dropout);
+                let part = |first| bias.attend(first, [&query, &key, &value], precision, &mix);
                 let mut parts: Vec<Tensor<4>> =
                     (0..pieces).step_by(MOST_QUERIES).map(part).collect();
                 if parts.len() == 1 {
@@ -120,12 +124,13 @@ impl PaddedAttention {
 }
 
 impl DenseBias {
-    /// Attention of the scaled queries from `first` on.
+    /// Attention of the scaled queries from `first` on; `mix` turns scores into weights of the values.
     fn attend(
         &self,
         first: usize,
         [query, key, value]: [&Tensor<4>; 3],
-        dropout: &Dropout,
+        precision: Precision,
+        mix: &impl Fn(Tensor<4>) -> Tensor<4>,
     ) -> Tensor<4> {
         let pieces = query.dims()[2];
         let queries = first..(first + MOST_QUERIES).min(pieces);
@@ -133,7 +138,7 @@ impl DenseBias {
         let keys = first.saturating_sub(near)..(queries.end + near).min(pieces);
         let of_keys = |tensor: &Tensor<4>, dim| tensor.clone().narrow(dim, keys.start, keys.len());
         let query = query.clone().narrow(2, first, queries.len());
-        let mut scores = query.matmul(of_keys(key, 2).transpose());
+        let mut scores = precision.raise(query.matmul(of_keys(key, 2).transpose()));
         if let Some(padding) = &self.padding {
             scores = scores + of_keys(padding, 3);
         }
@@ -143,8 +148,7 @@ impl DenseBias {
             let band = band.unwrap_or_else(|| band_of(queries, keys.clone(), reach, &device));
             scores = scores + band;
         }
-        let weights = dropout.forward(softmax(scores, 3));
-        weights.matmul(of_keys(value, 2))
+        mix(scores).matmul(of_keys(value, 2))
     }
 }
 
@@ -192,20 +196,22 @@ fn band_of<const D: usize>(
     (beyond.float() * MASKED).unsqueeze()
 }
 
-/// Local attention of scaled queries in blocks of `size`.
+/// Local attention of scaled queries in blocks of `size`; `mix` turns scores into weights of the values.
 fn attend_in_blocks(
     query: Tensor<4>,
     key: Tensor<4>,
     value: Tensor<4>,
     size: usize,
     bias: &Tensor<4>,
-    dropout: &Dropout,
+    precision: Precision,
+    mix: impl Fn(Tensor<4>) -> Tensor<4>,
 ) -> Tensor<4> {
     let [rows, heads, pieces, depth] = query.dims();
     let device = query.device();
     let blocks = pieces.div_ceil(size);
     let padded = blocks * size;
-    let zeros = |count: usize| Tensor::<4>::zeros([rows, heads, count, depth], &device);
+    let zeros =
+        |count: usize| precision.lower(Tensor::<4>::zeros([rows, heads, count, depth], &device));
     // Each block with its neighbours: [rows · heads, blocks, 3 · size, depth].
     let around = |tensor: Tensor<4>| {
         let tensor = Tensor::cat(vec![zeros(size), tensor, zeros(size + padded - pieces)], 2);
@@ -221,10 +227,9 @@ fn attend_in_blocks(
         query
     };
     let query = query.reshape([rows * heads, blocks, size, depth]);
-    let scores = query.matmul(around(key).transpose());
+    let scores = precision.raise(query.matmul(around(key).transpose()));
     let scores = scores.reshape([rows, heads, padded, 3 * size]) + bias.clone();
-    let weights = dropout.forward(softmax(scores, 3));
-    let weights = weights.reshape([rows * heads, blocks, size, 3 * size]);
+    let weights = mix(scores).reshape([rows * heads, blocks, size, 3 * size]);
     let mixed = weights.matmul(around(value));
     mixed
         .reshape([rows, heads, padded, depth])
@@ -309,7 +314,7 @@ mod tests {
                 is_blocked,
                 reach.is_some_and(|reach| pieces > 4 * reach.max(16))
             );
-            let found = floats(padded.forward(query, key, value, &dropout));
+            let found = floats(padded.forward(query, key, value, &dropout, Precision::F32));
             assert!(found.iter().all(|value| value.is_finite()));
             let values = values.each_ref().map(Vec::as_slice);
             let expected = expected(values, &lengths, [pieces, depth], attention);

@@ -68,6 +68,11 @@ pub trait Kernel<const N: usize>: Debug + Clone + Send + Sync + 'static {
     /// Intermediate values of the forward pass which the backward pass needs in addition to the inputs.
     type Saved: Debug + Send + Sync + 'static;
 
+    /// Whether the values for the backward pass are computed again there instead of being kept.
+    fn recomputes(&self) -> bool {
+        false
+    }
+
     /// The output, and with `save` the values for the backward pass.
     fn forward(&self, inputs: [&[f32]; N], save: bool) -> (Vec<f32>, Option<Self::Saved>);
 
@@ -117,11 +122,9 @@ pub fn apply<K: Kernel<N>, const N: usize, const D: usize>(
         .stateful();
     let output = match prepared {
         OpsKind::Tracked(prepared) => {
-            let (output, saved) = kernel.forward(slices(&inputs), true);
-            let state = KernelState {
-                saved: Arc::new(saved.expect("forward with `save` returns the saved values")),
-                inputs,
-            };
+            let (output, saved) = kernel.forward(slices(&inputs), !kernel.recomputes());
+            let saved = saved.map(Arc::new);
+            let state = KernelState { saved, inputs };
             prepared.finish(state, from_values(output))
         }
         OpsKind::UnTracked(prepared) => {
@@ -181,7 +184,8 @@ struct KernelStep<K>(K);
 /// The values a kernel's node holds until its backward pass.
 #[derive(Debug)]
 struct KernelState<K: Kernel<N>, const N: usize> {
-    saved: Arc<K::Saved>,
+    /// `None` if they are computed again.
+    saved: Option<Arc<K::Saved>>,
     inputs: [FloatTensor<Flex>; N],
 }
 
@@ -205,9 +209,13 @@ impl<K: Kernel<N>, const N: usize> Backward<Flex, N> for KernelStep<K> {
     ) {
         let grad_output = gradients.consume::<Flex>(&ops.node).to_contiguous();
         let needed = ops.parents.each_ref().map(Option::is_some);
+        let saved = ops.state.saved.clone().unwrap_or_else(|| {
+            let (_, saved) = self.0.forward(slices(&ops.state.inputs), true);
+            Arc::new(saved.expect("forward with `save` returns the saved values"))
+        });
         let grad_inputs = self.0.backward(
             slices(&ops.state.inputs),
-            &ops.state.saved,
+            &saved,
             grad_output.as_slice().expect("made contiguous"),
             needed,
         );

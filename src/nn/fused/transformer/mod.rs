@@ -69,6 +69,8 @@ pub struct TransformerLayer {
     pub epsilon: f32,
     /// Dropout, in training.
     pub dropout: Option<LayerDropout>,
+    /// Keep only the inputs for the backward pass, and compute everything else again there.
+    pub recompute: bool,
 }
 
 /// The three dropout masks of a transformer layer.
@@ -243,6 +245,10 @@ pub struct SavedLayer {
 
 impl Kernel<INPUTS> for TransformerLayer {
     type Saved = SavedLayer;
+
+    fn recomputes(&self) -> bool {
+        self.recompute
+    }
 
     fn forward(&self, inputs: [&[f32]; INPUTS], save: bool) -> (Vec<f32>, Option<SavedLayer>) {
         self.run(inputs, None, save)

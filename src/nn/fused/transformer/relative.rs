@@ -57,6 +57,10 @@ fn join<T>(of_layer: [T; INPUTS], of_positions: [T; POSITION_INPUTS]) -> [T; ALL
 impl Kernel<ALL_INPUTS> for RelativeLayer {
     type Saved = SavedLayer;
 
+    fn recomputes(&self) -> bool {
+        self.layer.recompute
+    }
+
     fn forward(&self, inputs: [&[f32]; ALL_INPUTS], save: bool) -> (Vec<f32>, Option<SavedLayer>) {
         let (inputs, positions) = self.values(inputs);
         self.layer.run(inputs, Some(&positions), save)

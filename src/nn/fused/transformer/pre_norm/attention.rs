@@ -286,6 +286,7 @@ mod tests {
             rotation: Arc::new(RotaryTable::new(length, 4, 100.0)),
             reach,
             dropout: PreNormDropout::default(),
+            recompute: false,
         }
     }
 

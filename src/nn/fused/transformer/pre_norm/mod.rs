@@ -70,6 +70,8 @@ pub struct PreNormLayer {
     pub reach: Option<usize>,
     /// Dropout, in training.
     pub dropout: PreNormDropout,
+    /// Keep only the inputs for the backward pass, and compute everything else again there.
+    pub recompute: bool,
 }
 
 /// The three dropout masks of a pre-norm layer; `None` where nothing is dropped.
@@ -193,6 +195,10 @@ struct SavedLayer {
 
 impl Kernel<INPUTS> for PreNormKernel {
     type Saved = SavedLayer;
+
+    fn recomputes(&self) -> bool {
+        self.layer.recompute
+    }
 
     fn forward(&self, inputs: [&[f32]; INPUTS], save: bool) -> (Vec<f32>, Option<SavedLayer>) {
         let PreNormInputs { states, params } = PreNormInputs::from_array(inputs, self.present);

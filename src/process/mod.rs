@@ -1,5 +1,7 @@
 //! The process: allocator settings, signals, caught panics, memory and CPU time used.
 
+pub mod allocations;
+
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::Once;
@@ -14,9 +16,20 @@ pub fn set_default_device() {
     }
 }
 
-/// Memory of this machine in bytes, where the system reports it.
-#[allow(unsafe_code)]
+/// Memory in bytes that this process may use, where the system reports it: that of the machine, or less in a container
+/// with a limit.
 pub fn machine_memory() -> Option<u64> {
+    let limits = [
+        "/sys/fs/cgroup/memory.max",
+        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+    ];
+    let limits = limits.map(|path| std::fs::read_to_string(path).ok()?.trim().parse().ok());
+    let all = limits.into_iter().chain([physical_memory()]);
+    all.flatten().min()
+}
+
+#[allow(unsafe_code)]
+fn physical_memory() -> Option<u64> {
     #[cfg(unix)]
     {
         // SAFETY: sysconf has no preconditions.
@@ -172,6 +185,14 @@ pub fn exit_now(code: i32) -> ! {
         print!("\x1b[?1049l\x1b[?25h\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l");
     }
     std::process::exit(code)
+}
+
+/// Resident memory of the process in bytes now, where the system reports it.
+pub fn resident_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find(|line| line.starts_with("VmRSS:"))?;
+    let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kilobytes << 10)
 }
 
 /// Peak resident memory of the process in bytes, where the system reports it.
