@@ -155,6 +155,7 @@ impl Int8Linear {
 mod tests {
     use super::*;
     use crate::nn::fused::int8::MAX_INPUTS;
+    use crate::nn::fused::math;
 
     /// Pseudo-random values from -1 to 1.
     fn noise(count: usize, seed: u32) -> Vec<f32> {
