@@ -26,7 +26,10 @@ use crate::recipe::Recipe;
 use crate::text::Sentence;
 
 /// Longer sentences are cut to this many words for the measurement.
-const LONGEST: usize = 128;
+const LONGEST: usize = 64;
+
+/// Copies of a sentence that are measured at once: with few, what each thread takes for itself would have too much weight.
+const COPIES: usize = 4;
 
 /// Bytes of every weight in training: the weight, its gradient and two moments of the optimizer.
 const WEIGHT_BYTES: u128 = 16;
@@ -34,6 +37,9 @@ const WEIGHT_BYTES: u128 = 16;
 /// Memory that the allocator of the CPU takes for each byte in use: blocks of many sizes leave gaps. As measured by
 /// `benches/memory/measure.py`.
 const FRAGMENTATION: f64 = 1.2;
+
+/// Bytes of program code and buffers that the first step brings into memory on the CPU.
+const RUNTIME: u64 = 5_000_000;
 
 /// Share of the memory of a device that a batch recommended in a message takes at most.
 const SHARE: f64 = 0.95;
@@ -162,8 +168,11 @@ impl MemoryEstimate {
     fn total_of(&self, batch: usize) -> u64 {
         let activations = self.activations_of(batch).unwrap_or(0);
         let model = self.weights() + self.gradients() + self.optimizer() + activations;
-        let factor = if self.is_on_heap { FRAGMENTATION } else { 1.0 };
-        self.process + (factor * model as f64) as u64
+        if self.is_on_heap {
+            self.process + RUNTIME + (FRAGMENTATION * model as f64) as u64
+        } else {
+            self.process + model
+        }
     }
 
     /// As JSON.
@@ -397,22 +406,22 @@ impl<H: Head> PreparedRun<H> {
         }
         let samples = [long.div_ceil(2), long].map(|words| shortened(longest, words));
         let parts = batcher.encode(&samples);
-        let batches = [&[0][..], &[0, 0], &[1]];
-        let batches = batches.map(|indices| batcher.make_batch(&samples, &parts, indices));
+        let batches = [(0, COPIES), (0, 2 * COPIES), (1, COPIES)];
+        let batches =
+            batches.map(|(index, count)| batcher.make_batch(&samples, &parts, &vec![index; count]));
         // The first call allocates what is kept for all others.
-        self.head_bytes(model, &samples[0], 1);
-        let head = samples.each_ref().map(|sample| {
-            let [one, two] = [1, 2].map(|count| self.head_bytes(model, sample, count) as f64);
-            (one, (two - one).max(0.0))
+        self.head_bytes(model, &samples[0], 2 * COPIES);
+        let [(_, short_each), (fixed, long_each)] = samples.each_ref().map(|sample| {
+            let copies = [COPIES, 2 * COPIES];
+            fixed_and_each(copies.map(|count| self.head_bytes(model, sample, count)))
         });
-        let [(_, further), (long_first, long_further)] = head;
         let [short, long] = samples.each_ref().map(Sentence::len);
         Some(Sample {
             rows,
             words,
             batches,
-            head: Growth::through([(short, further), (long, long_further)]),
-            head_fixed: (long_first - long_further).max(0.0),
+            head: Growth::through([(short, short_each), (long, long_each)]),
+            head_fixed: fixed,
         })
     }
 
@@ -448,7 +457,8 @@ struct Measurement<'a, H: Head> {
 struct Sample {
     rows: Vec<Vec<usize>>,
     words: usize,
-    /// Of the longest sentence: its first half, twice its first half, and as much of it as is measured.
+    /// Copies of the longest sentence: [`COPIES`] of its first half, twice as many, and [`COPIES`] of as much of it as is
+    /// measured.
     batches: [PieceBatch; 3],
     head: Growth,
     head_fixed: f64,
@@ -461,16 +471,15 @@ impl<H: Head> Measurement<'_, H> {
         let mut model = self.model.clone();
         model.encoder.transformer.execution = execution;
         let prompts = model_prompts(&model);
-        let pieces = |batch: &PieceBatch| batch.rows.ids.len() + batch.rows.len() * prompts;
+        let pieces = |batch: &PieceBatch| {
+            batch.rows.ids.len() / COPIES + batch.rows.len() / COPIES * prompts
+        };
         let [short, twice, long] = &sample.batches;
-        encoder_bytes(&model, short); // allocates what is kept for all others
-        let [one, two, longer] =
-            [short, twice, long].map(|batch| encoder_bytes(&model, batch) as f64);
-        let fixed = (2.0 * one - two).max(0.0);
-        let encoder = [
-            (pieces(short), one - fixed),
-            (pieces(long), (longer - fixed).max(0.0)),
-        ];
+        encoder_bytes(&model, twice); // allocates what is kept for all others
+        let [once, double, longer] = [short, twice, long].map(|batch| encoder_bytes(&model, batch));
+        let (fixed, each) = fixed_and_each([once, double]);
+        let longer = (longer as f64 - fixed).max(0.0) / COPIES as f64;
+        let encoder = [(pieces(short), each), (pieces(long), longer)];
         Some(ActivationMemory {
             rows: sample.rows.clone(),
             words: sample.words,
@@ -481,6 +490,12 @@ impl<H: Head> Measurement<'_, H> {
             head_fixed: sample.head_fixed,
         })
     }
+}
+
+/// The fixed part of an amount, and the part for each copy, from the amounts of [`COPIES`] and twice as many copies.
+fn fixed_and_each([once, double]: [u64; 2]) -> (f64, f64) {
+    let each = double.saturating_sub(once) as f64 / COPIES as f64;
+    ((once as f64 - each * COPIES as f64).max(0.0), each)
 }
 
 fn model_prompts<H: Head>(model: &Recognizer<H>) -> usize {
