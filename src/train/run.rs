@@ -39,7 +39,7 @@ use crate::model::tagger::{ModelTagger, Tagger};
 use crate::model::{card, folder};
 use crate::process;
 use crate::recipe::Recipe;
-use crate::text::Sentence;
+use crate::text::{Sentence, visible};
 
 /// How progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -164,6 +164,8 @@ fn train_epochs<H: Head>(
     let run = PreparedRun::<H>::new(recipe, head, corpus, &options.hub)?;
     fs::create_dir_all(&options.out).map_err(|source| Error::io(&options.out, source))?;
     let lock = Lock::take(&options.out)?;
+    // Also for a run that has nothing left to train.
+    Checkpoints::open(&options.out)?;
     let state = run_folder::enter::<H>(options, &run.recipe)?;
     match &state {
         None => run.write_description(&options.out)?,
@@ -202,10 +204,10 @@ impl<H: Head> PreparedRun<H> {
     ) -> Result<RunState> {
         let resumed = saved.is_some();
         let state = saved.unwrap_or_else(|| RunState::new(self.corpus.fingerprint()));
-        if state.finished || state.epoch > last {
+        let settings = &self.recipe.train;
+        if state.finished || state.epoch > last.min(settings.epochs) {
             return Ok(state);
         }
-        let settings = &self.recipe.train;
         let devices: Vec<Device> = options
             .devices
             .iter()
@@ -231,6 +233,7 @@ impl<H: Head> PreparedRun<H> {
         let window = AverageWindow::of(settings);
         let checkpoints = Checkpoints::open(&options.out)?.keeping(window);
         let (end, ended) = channel();
+        let step = state.step;
         let strategy = ResumableTraining {
             config: LoopConfig {
                 train: settings.clone(),
@@ -267,7 +270,13 @@ impl<H: Head> PreparedRun<H> {
         }
         // Before Burn's display installs a panic hook: it puts back the one it finds.
         process::install_panic_hook();
-        training.launch(learner);
+        // Burn panics if it cannot restore a checkpoint.
+        process::catch(|| training.launch(learner)).map_err(|panic| {
+            let problem = format!(
+                "the checkpoint cannot be restored: {panic}; remove this folder to resume from the checkpoint before"
+            );
+            Error::model_folder(checkpoints.step_folder(step), problem)
+        })?;
         let (state, result) = (ended.recv())
             .map_err(|_| Error::Training("the training loop was not run to its end".into()))?;
         let written = state.curves.write(&options.out);
@@ -295,7 +304,7 @@ impl<H: Head> PreparedRun<H> {
             corpus.dev.len(),
             corpus.test.len(),
             corpus.labels.len(),
-            corpus.labels.names().join(", ")
+            visible(&corpus.labels.names().join(", "))
         );
         let nested = corpus.nested();
         if nested > 0 && !model.head.nested() {
@@ -320,6 +329,9 @@ impl<H: Head> PreparedRun<H> {
     /// Chooses decoding settings for the best checkpoint, or for the average of several, evaluates it and writes the model
     /// folder.
     fn finish(&self, options: &TrainOptions, state: RunState) -> Result<Finished> {
+        if !options.out.is_dir() {
+            return Err(Error::model_folder(&options.out, folder::GONE));
+        }
         let (mut model, averaged) = average::best_or_average(self, options, &state)?;
         let tuned = self.tune(&model)?;
         let head = tuned.as_ref().map_or(&self.head, |tuned| &tuned.config);

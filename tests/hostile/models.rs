@@ -218,7 +218,7 @@ fn head_settings() -> Vec<Case> {
                 model(format!("head_config: {head} with {key} = {value}"))
                     .config("head", json!(head))
                     .config("head_config", json!({ key: value }))
-                    .refused("config"),
+                    .refused(key),
             );
         }
     }
@@ -226,7 +226,7 @@ fn head_settings() -> Vec<Case> {
         model("head_config: locate_label with windows = [10^12]")
             .config("head", json!("locate_label"))
             .config("head_config", json!({"windows": [1_000_000_000_000u64]}))
-            .refused("config"),
+            .refused("windows"),
     );
     cases
 }
@@ -420,7 +420,7 @@ fn tokenizers() -> Vec<Case> {
             .survives("tokenizer.json"),
         damaged("no unknown piece")
             .tokenizer("model.unk_token", json!("nothing"))
-            .refused("tokenizer.json"),
+            .fine("Oslo"),
         damaged("no [CLS]")
             .tokenizer("post_processor", Value::Null)
             .survives("tokenizer.json"),
@@ -541,7 +541,7 @@ fn manifests() -> Vec<Case> {
         set("config.json", "sha256", json!("xyz")).refused("64 hexadecimal digits"),
         damaged("10,000 files")
             .manifest(many)
-            .refused("10003 files"),
+            .refused("more than the 100"),
         damaged("a file that is missing")
             .manifest(|manifest| manifest["more.bin"] = json!("0".repeat(64)))
             .refused("missing"),

@@ -343,7 +343,7 @@ fn judge(case: &Case, done: &Finished) -> Result<(), String> {
     {
         return Err(format!("the output has no {part:?}"));
     }
-    if has_failed && done.stderr.trim().is_empty() && case.output == Output::Kept {
+    if has_failed && all.trim().is_empty() && case.output == Output::Kept {
         return Err("it failed without a message".into());
     }
     match case.absent.iter().find(|part| all.contains(*part)) {
