@@ -122,9 +122,30 @@ pub enum Error {
     Interrupted(String),
 }
 
+/// A message of another library with the remedy added if it is about a full disk.
+pub fn explain_full_disk(problem: &str) -> String {
+    let is_full = ["No space left on device", "quota exceeded"]
+        .iter()
+        .any(|part| problem.contains(part));
+    if is_full && !problem.contains(FULL_DISK) {
+        format!("{problem}; {FULL_DISK}")
+    } else {
+        problem.into()
+    }
+}
+
+/// What is wrong with a full disk, and the remedy.
+const FULL_DISK: &str = "the disk is full, free some space and repeat the command";
+
 impl Error {
     /// An I/O error and the path of the file or folder.
     pub fn io(path: impl AsRef<Path>, source: std::io::Error) -> Self {
+        let source = match source.kind() {
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                std::io::Error::new(source.kind(), explain_full_disk(&source.to_string()))
+            }
+            _ => source,
+        };
         Self::Io {
             path: path.as_ref().to_path_buf(),
             source,

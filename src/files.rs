@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 /// SHA-256 of a file's content, as lower-case hexadecimal digits.
 pub fn sha256(path: &Path) -> Result<String> {
     let fail = |source| Error::io(path, source);
-    let mut file = File::open(path).map_err(fail)?;
+    let mut file = open_regular(path)?;
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 16];
     loop {
@@ -35,10 +35,43 @@ pub fn open_regular(path: &Path) -> Result<File> {
     File::open(path).map_err(fail)
 }
 
+/// The path of a file in a folder that may come from a stranger. Fails if it is a link to something outside of the folder.
+/// In the cache of a hub, the files of a folder in `snapshots` are links to `blobs` beside it.
+pub fn inside(folder: &Path, name: &str) -> Result<PathBuf> {
+    let path = folder.join(name);
+    // What does not exist is reported when it is opened.
+    let (Ok(target), Ok(folder)) = (path.canonicalize(), folder.canonicalize()) else {
+        return Ok(path);
+    };
+    let snapshots = folder
+        .parent()
+        .filter(|parent| parent.file_name().is_some_and(|name| name == "snapshots"));
+    let blobs = snapshots
+        .and_then(Path::parent)
+        .map(|cache| cache.join("blobs"));
+    if target.starts_with(&folder) || blobs.is_some_and(|blobs| target.starts_with(blobs)) {
+        return Ok(path);
+    }
+    let problem = format!(
+        "this is a link to {}, which is outside of the folder; copy that file into the folder if you trust it",
+        target.display()
+    );
+    Err(Error::io(&path, std::io::Error::other(problem)))
+}
+
 /// Reads an ordinary file of at most `limit` bytes as text.
 pub fn read_text(path: &Path, limit: u64) -> Result<String> {
+    read_bounded(open_regular(path)?, path, limit)
+}
+
+/// Like [`read_text`], for a file that the user names, which may be a pipe such as `<(command)` of a shell.
+pub fn read_stream_text(path: &Path, limit: u64) -> Result<String> {
+    let file = File::open(path).map_err(|source| Error::io(path, source))?;
+    read_bounded(file, path, limit)
+}
+
+fn read_bounded(file: File, path: &Path, limit: u64) -> Result<String> {
     let fail = |source| Error::io(path, source);
-    let file = open_regular(path)?;
     let mut bytes = Vec::new();
     file.take(limit.saturating_add(1))
         .read_to_end(&mut bytes)

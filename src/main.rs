@@ -15,5 +15,15 @@ fn main() -> ExitCode {
     nerzoo::process::report_failed_output();
     nerzoo::process::remember_terminal();
     let arguments = nerzoo::cli::arguments(std::env::args_os());
-    nerzoo::cli::run(nerzoo::cli::Cli::parse_from(arguments))
+    match nerzoo::cli::Cli::try_parse_from(arguments) {
+        Ok(cli) => nerzoo::cli::run(cli),
+        // Help, the version, or an argument that is wrong.
+        Err(message) => match message.print() {
+            Ok(()) => ExitCode::from(u8::try_from(message.exit_code()).unwrap_or(2)),
+            Err(problem) => {
+                eprintln!("error: cannot write to standard output: {problem}");
+                ExitCode::FAILURE
+            }
+        },
+    }
 }

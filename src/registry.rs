@@ -1,6 +1,7 @@
 //! The table of heads: one entry for each, found by name. Adding a paper is one folder under `heads` and one line here;
 //! a program that depends on this crate adds heads of its own with [`add`].
 
+use std::fs;
 use std::path::Path;
 use std::sync::{PoisonError, RwLock};
 
@@ -343,6 +344,12 @@ pub fn load(path: &Path, device: &Device, overrides: &[Assignment]) -> Result<Bo
     let entry = find(&ModelConfig::read(&folder)?.head)?;
     if folder.join(manifest::FILE).is_file() {
         return (entry.load)(&folder, device, overrides);
+    }
+    if fs::symlink_metadata(folder.join(manifest::FILE)).is_ok() {
+        return Err(Error::model_folder(
+            folder.join(manifest::FILE),
+            "this is not an ordinary file; copy the folder again",
+        ));
     }
     #[cfg(feature = "train")]
     return (entry.load_checkpoint)(&folder, device, overrides);

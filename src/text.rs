@@ -452,6 +452,9 @@ impl Labels {
     /// Fails, with the reason, unless the types are sorted, different from each other and of sensible number and length.
     /// Lists that were made by this program always are.
     pub fn check(&self) -> Result<(), String> {
+        if self.names.is_empty() {
+            return Err("there are no labels".into());
+        }
         if self.names.len() > MOST_LABELS {
             let count = self.names.len();
             return Err(format!("{count} labels are more than {MOST_LABELS}"));

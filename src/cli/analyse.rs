@@ -41,7 +41,7 @@ pub struct Analyse {
     #[arg(long)]
     force: bool,
     /// Bootstrap resamples for the confidence intervals of differences.
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, default_value_t = 1000, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(0..=1_000_000))]
     resamples: usize,
     /// Random seed of the bootstrap.
     #[arg(long, default_value_t = 1)]

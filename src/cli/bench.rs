@@ -25,13 +25,13 @@ pub struct Bench {
     /// The recipe whose data, encoder and head are used.
     recipe: PathBuf,
     /// Batches to measure, after a few to warm up.
-    #[arg(long, default_value_t = 30)]
+    #[arg(long, default_value_t = 30, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
     steps: usize,
     /// Change a value of the recipe, such as train.batch=8; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
     /// Measure with sentences of each of these lengths in words, made from sentences of the corpus.
-    #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',', value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
     lengths: Vec<usize>,
     /// Plot the speeds over those lengths into this SVG file.
     #[arg(long, value_name = "FILE", requires = "lengths")]
@@ -63,7 +63,7 @@ impl Bench {
             recipe,
             roots: self.corpora.roots(),
             device: self.device.device()?,
-            steps: self.steps.max(1),
+            steps: self.steps,
             words: None,
         };
         let measure = match self.what {

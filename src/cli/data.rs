@@ -154,13 +154,13 @@ struct Make {
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Number of training sentences.
-    #[arg(long, default_value_t = synthetic::SyntheticConfig::default().train)]
+    #[arg(long, default_value_t = synthetic::SyntheticConfig::default().train, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(0..=10_000_000))]
     train: usize,
     /// Number of dev sentences.
-    #[arg(long, default_value_t = synthetic::SyntheticConfig::default().dev)]
+    #[arg(long, default_value_t = synthetic::SyntheticConfig::default().dev, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(0..=10_000_000))]
     dev: usize,
     /// Number of test sentences.
-    #[arg(long, default_value_t = synthetic::SyntheticConfig::default().test)]
+    #[arg(long, default_value_t = synthetic::SyntheticConfig::default().test, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(0..=10_000_000))]
     test: usize,
     /// Random seed; the same seed gives the same corpus.
     #[arg(long, default_value_t = synthetic::SyntheticConfig::default().seed)]

@@ -30,9 +30,9 @@ pub struct Evaluate {
     model: String,
     /// A file with gold entities, or the name of a corpus.
     corpus: String,
-    /// The split of a named corpus.
-    #[arg(long, default_value = "test")]
-    split: String,
+    /// The split of a named corpus [default: test].
+    #[arg(long)]
+    split: Option<String>,
     #[command(flatten)]
     format: FormatArgs,
     /// JSON instead of a table.
@@ -69,7 +69,26 @@ impl Evaluate {
         let model = Zoo::with_hub(self.hub.hub(None)).find(&self.model)?;
         let overrides = self.settings.overrides()?;
         let options = self.format.options_as_trained(&model)?;
-        let mut sentences = (self.corpora).sentences(&self.corpus, Some(&self.split), &options)?;
+        if let Some(split) = &self.split
+            && (self.corpus == "-" || Path::new(&self.corpus).exists())
+        {
+            bail!(
+                "--split {split} is for named corpora, and {} is a file; leave it out",
+                self.corpus
+            );
+        }
+        let split = self.split.as_deref().unwrap_or("test");
+        let mut sentences = (self.corpora).sentences(&self.corpus, Some(split), &options)?;
+        if sentences
+            .iter()
+            .all(|sentence| sentence.entity_count() == 0)
+        {
+            tracing::warn!(
+                "{} has no gold entities, so precision, recall and F1 are 0; `nerzoo data stats {}` shows what was read",
+                self.corpus,
+                self.corpus
+            );
+        }
         if !self.sweeps.is_empty() {
             let sweep = Sweep {
                 model: &model,

@@ -56,7 +56,7 @@ pub struct Serve {
     #[arg(long, default_value_t = Limits::default().timeout.as_secs(), value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
     /// Connections at the same time; further ones wait.
-    #[arg(long, default_value_t = Limits::default().connections, value_name = "N", value_parser = positive)]
+    #[arg(long, default_value_t = Limits::default().connections, value_name = "N", value_parser = connections)]
     connections: usize,
     /// The device to run on, as for `predict`.
     #[arg(
@@ -72,6 +72,16 @@ pub struct Serve {
 }
 
 /// A whole number of at least 1.
+/// Most connections that may be asked for; a system allows far fewer open files.
+const MOST_CONNECTIONS: usize = 1_000_000;
+
+fn connections(text: &str) -> Result<usize, String> {
+    match positive(text)? {
+        number if number > MOST_CONNECTIONS => Err(format!("has to be at most {MOST_CONNECTIONS}")),
+        number => Ok(number),
+    }
+}
+
 fn positive(text: &str) -> Result<usize, String> {
     let number: usize = text.parse().map_err(|_| "not a whole number".to_string())?;
     if number == 0 {

@@ -10,6 +10,7 @@ use super::ReadOptions;
 use super::sentences::annotated_text::{self, AnnotatedText, TextEntity};
 use super::source::{Collector, Source};
 use crate::error::{Error, Result};
+use crate::files::open_regular;
 use crate::text::CharacterIndex;
 
 /// Reads a pair of files, named by either of them, or a folder of pairs.
@@ -55,6 +56,10 @@ pub(super) fn read(path: &Path, options: &ReadOptions, corpus: &mut Collector) -
 fn read_pair(path: &Path, options: &ReadOptions, corpus: &mut Collector) -> Result<()> {
     let text_path = path.with_extension("txt");
     let annotation_path = path.with_extension("ann");
+    // A pipe in place of one of the files would wait for its writer for ever.
+    for path in [&text_path, &annotation_path] {
+        open_regular(path)?;
+    }
     let source = Source::open(&text_path)?;
     let annotations = Source::open(&annotation_path)?;
     corpus.set_file(&text_path);

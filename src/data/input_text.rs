@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::words;
+use super::{json, words};
 use crate::text::Sentence;
 
 /// A text to be tagged.
@@ -16,8 +16,7 @@ pub enum InputText {
 
 /// Parses `{"text": ...}` or `{"tokens": [...]}`; an error is a description of the problem.
 pub fn parse_json(line: &str) -> Result<InputText, String> {
-    let mut value: Value =
-        serde_json::from_str(line).map_err(|problem| format!("not JSON: {problem}"))?;
+    let mut value = json::parse_line(line)?;
     let Some(tokens) = value["tokens"].as_array() else {
         return match value.get_mut("text").map(Value::take) {
             Some(Value::String(text)) => Ok(InputText::Plain(text)),

@@ -96,6 +96,9 @@ pub struct EncoderConfig {
 /// Largest number of neighbouring sentences that can be read with each one, on each side.
 pub const MOST_CONTEXT: usize = 1_000;
 
+/// Largest overlap of windows, in pieces.
+pub const MOST_OVERLAP: usize = 1_000_000;
+
 impl EncoderConfig {
     /// Fails, with the reason, if a setting is out of range.
     pub fn check(&self) -> Result<(), String> {
@@ -106,6 +109,12 @@ impl EncoderConfig {
             return Err(format!(
                 "context = {} must be at most {MOST_CONTEXT}",
                 self.context
+            ));
+        }
+        if self.overlap > MOST_OVERLAP {
+            return Err(format!(
+                "overlap = {} must be at most {MOST_OVERLAP}",
+                self.overlap
             ));
         }
         match &self.features {

@@ -12,6 +12,10 @@ use crate::error::{Error, Result};
 use crate::nn::bilstm::BiLstm;
 use crate::nn::rows::select_rows;
 
+/// Largest width of an embedding, and largest number of layers.
+const MOST_WIDTH: usize = 65_536;
+const MOST_LAYERS: usize = 100;
+
 /// Input of the BiLSTM over the words.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
@@ -92,6 +96,15 @@ impl FeatureChoice {
                 "character_width has to be an even number greater than 0: half of it for each direction",
             );
         }
+        for (name, value, most) in [
+            ("pos_width", self.pos_width, MOST_WIDTH),
+            ("character_width", self.character_width, MOST_WIDTH),
+            ("lstm_layers", self.lstm_layers, MOST_LAYERS),
+        ] {
+            if value > most {
+                return fail(&format!("{name} = {value} must be at most {most}"));
+            }
+        }
         if (self.pos && self.pos_width == 0) || (self.lstm && self.lstm_layers == 0) {
             return fail("pos_width and lstm_layers have to be at least 1");
         }
@@ -132,6 +145,18 @@ impl FeatureConfig {
 
     /// Returns an error if the features cannot be joined with a transformer of this width.
     pub fn check(&self, width: usize) -> Result<()> {
+        for (name, value, most) in [
+            ("vector_width", self.vector_width, MOST_WIDTH),
+            ("pos_width", self.pos_width, MOST_WIDTH),
+            ("character_width", self.character_width, MOST_WIDTH),
+            ("lstm_layers", self.lstm_layers, MOST_LAYERS),
+        ] {
+            if value > most {
+                return Err(Error::Config(format!(
+                    "{name} = {value} must be at most {most}"
+                )));
+            }
+        }
         if self.lstm_over == LstmInput::Features && self.width() == 0 {
             return Err(Error::Config(
                 "[encoder.features] lstm_over = \"features\" needs a feature: word_vectors, pos (with a corpus that has \

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
-use burn::store::burn_pack::Tensor as PackTensor;
+use burn::store::burn_pack::{Error as PackError, Tensor as PackTensor};
 use burn::store::{
     ApplyError, ApplyResult, FloatCastAdapter, KeyRemapper, ModuleAdapter, ModuleSnapshot,
     ModuleStore, PyTorchToBurnAdapter, SafetensorsStore,
@@ -17,8 +17,9 @@ use super::family::{self, parse_config};
 use super::tokenizer::OTHER_VOCABULARIES;
 use super::transformer::{Layout, Transformer, TransformerConfig};
 use crate::error::{Error, Result};
-use crate::files::read_text;
+use crate::files::{open_regular, read_text};
 use crate::hub::{Found, Hub, Wanted};
+use crate::nn::host::are_finite;
 
 /// Replacements, in order, that turn parameter names into ours, after a family's own replacements.
 const NAMES: &[(&str, &str)] = &[
@@ -128,6 +129,7 @@ pub fn weights(transformer: &mut Transformer, folder: &Path) -> Result<()> {
         let mut tensors = Vec::new();
         for file in distributed(&index)? {
             let path = folder.join(file);
+            open_regular(&path)?;
             tensors.extend(read(&mut SafetensorsStore::from_file(&path), &path)?);
         }
         apply_tensors(transformer, tensors, &index)
@@ -202,7 +204,23 @@ where
     let tensors = tensors.map_err(|problem| Error::encoder(path, problem.to_string()))?;
     let tensors: Vec<PackTensor> = tensors.values().cloned().collect();
     check_sizes(&tensors, path)?;
-    Ok(tensors)
+    Ok(tensors.into_iter().map(finite).collect())
+}
+
+/// The tensor, whose values fail to load if one of them is NaN or infinite.
+fn finite(tensor: PackTensor) -> PackTensor {
+    let (name, dtype, shape) = (tensor.name.clone(), tensor.dtype, tensor.shape.clone());
+    let (id, size) = (tensor.param_id, tensor.byte_len());
+    PackTensor::deferred(name.clone(), dtype, shape, id, size, move || {
+        let bytes = tensor.to_bytes()?;
+        if are_finite(&bytes, dtype) {
+            Ok(bytes)
+        } else {
+            Err(PackError::ValidationError(format!(
+                "{name} has a value that is not a finite number; the weights are unusable"
+            )))
+        }
+    })
 }
 
 /// Fails if a tensor claims more bytes than its file has. A file of PyTorch can say of a few bytes that they are a tensor of any

@@ -24,7 +24,7 @@ use burn::module::Module;
 use burn::tensor::{Bool, Tensor};
 
 use batching::PieceBatch;
-pub use config::{EncoderConfig, MOST_CONTEXT, ScratchConfig};
+pub use config::{EncoderConfig, MOST_CONTEXT, MOST_OVERLAP, ScratchConfig};
 pub use encoded_sentence::{EncodedSentence, WordPieces};
 use features::WordFeatures;
 pub use pooling::{LayerPooling, Pooling};

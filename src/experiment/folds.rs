@@ -81,6 +81,12 @@ pub fn cross_validate(
     }
     let (recipe, entry) = registry::resolve(recipe.clone())?;
     let pooled = pooled_sentences(&recipe, runs)?;
+    if count > pooled.len() {
+        return Err(Error::Config(format!(
+            "{count} folds are more than the {} sentences",
+            pooled.len()
+        )));
+    }
     let fold_of = folds(&pooled, count, recipe.train.seed);
     let _lock = runs.enter()?;
     let train = |fold: Fold,

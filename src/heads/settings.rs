@@ -302,6 +302,22 @@ pub fn at_least_one(name: &str, value: usize) -> Result<()> {
     }
 }
 
+/// Largest number of layers of any kind in a head. Each takes memory even before it has weights.
+pub const MOST_LAYERS: usize = 100;
+/// Largest width of a layer in a head.
+pub const MOST_WIDTH: usize = 65_536;
+
+/// Fails if a number is larger than `most`.
+pub fn at_most(name: &str, value: usize, most: usize) -> Result<()> {
+    if value <= most {
+        Ok(())
+    } else {
+        Err(Error::Config(format!(
+            "{name} = {value} must be at most {most}"
+        )))
+    }
+}
+
 /// Fails unless a probability is at least 0 and below 1, as dropout has to be.
 pub fn below_one(name: &str, value: f64) -> Result<()> {
     within(

@@ -24,11 +24,12 @@ use super::weights_reader::{self, WeightsReader};
 use crate::data::words::Segmentation;
 use crate::encoder::EncoderConfig;
 use crate::encoder::tokenizer::WordTokenizer;
-use crate::error::{Error, Result, nearest};
-use crate::files::read_text;
+use crate::error::{Error, Result, explain_full_disk, nearest};
+use crate::files::{inside, read_text};
 use crate::heads::Head;
 use crate::heads::settings::{self, Setting};
 use crate::hub::Origin;
+use crate::process;
 use crate::recipe::set::Assignment;
 use crate::text::Labels;
 
@@ -36,6 +37,8 @@ use crate::text::Labels;
 pub const VERSION: u32 = 2;
 /// The version of the format of folders with quantised weights, which older programs cannot read.
 pub const QUANTIZED_VERSION: u32 = 3;
+/// Why a run cannot continue whose folder no longer exists.
+pub const GONE: &str = "the folder of the run is gone: it was removed or renamed while the run was going on; start the run again";
 /// Prefix of the temporary folder a model is written to first.
 pub const TEMPORARY: &str = ".model-";
 /// The files of a model folder except the manifest.
@@ -120,7 +123,7 @@ impl ModelConfig {
 
     /// Reads a folder's `config.json`.
     pub fn read(folder: &Path) -> Result<Self> {
-        let path = folder.join("config.json");
+        let path = inside(folder, "config.json")?;
         if !path.exists() {
             return Err(Error::model_folder(
                 folder,
@@ -132,9 +135,12 @@ impl ModelConfig {
 
     /// Parses a `config.json`; `path` is named in errors.
     pub fn parse(text: &str, path: &Path) -> Result<Self> {
-        let config: Self = serde_json::from_str(text).map_err(|problem| {
+        let mut json = serde_json::Deserializer::from_str(text);
+        let config: Result<Self, _> = serde_path_to_error::deserialize(&mut json);
+        let config = config.map_err(|problem| {
             Error::model_folder(path, format!("not a nerzoo model's config: {problem}"))
         })?;
+        (json.end()).map_err(|problem| Error::model_folder(path, problem.to_string()))?;
         if config.format_version > QUANTIZED_VERSION {
             return Err(Error::model_folder(
                 path,
@@ -319,7 +325,7 @@ pub fn save_weights<M: Module>(model: &M, path: &Path, half: bool) -> Result<()>
         .with_to_adapter(FloatCastAdapter::to(precision));
     model
         .save_into(&mut store)
-        .map_err(|problem| Error::model_folder(path, problem.to_string()))?;
+        .map_err(|problem| Error::model_folder(path, explain_full_disk(&problem.to_string())))?;
     // The store creates its file readable by the owner only; give it the permissions of the files beside it.
     if let Some(other) = path.parent().map(|folder| folder.join("config.json"))
         && let Ok(about) = fs::metadata(&other)
@@ -382,7 +388,7 @@ fn load_model<H: Head>(
     overrides: &[Assignment],
 ) -> Result<(ModelConfig, Recognizer<H>)> {
     let (config, model) = build::<H>(folder, device, overrides)?;
-    let path = folder.join("model.safetensors");
+    let path = inside(folder, "model.safetensors")?;
     let reader = WeightsReader::open(&path)?;
     Shapes::of(&model).check_header(reader.metadata(), &path, config.quantization)?;
     let model = weights_reader::load(model, reader, config.quantization)?;
@@ -390,7 +396,7 @@ fn load_model<H: Head>(
 }
 
 fn read_tokenizer(folder: &Path) -> Result<WordTokenizer> {
-    WordTokenizer::from_file(&folder.join("tokenizer.json"))
+    WordTokenizer::from_file(&inside(folder, "tokenizer.json")?)
 }
 
 /// Loads the weights of a training checkpoint with the description in the run's folder.
@@ -407,18 +413,25 @@ pub fn load_checkpoint<H: Head>(
 
 /// Replaces a model's weights by those of a training checkpoint.
 pub fn restore<H: Head>(model: Recognizer<H>, checkpoint: &Path) -> Result<Recognizer<H>> {
-    manifest::verify(checkpoint)?;
+    let listed = Manifest::read(checkpoint)?;
+    listed.require(&["model.bpk"], checkpoint)?;
+    manifest::verify_files(checkpoint, &listed)?;
     let path = checkpoint.join("model.bpk");
-    let record = ModuleRecord::load(&path)
-        .map_err(|problem| Error::model_folder(&path, problem.to_string()))?;
-    (model.try_load_record(record))
-        .map_err(|problem| Error::model_folder(&path, format!("does not fit the run: {problem}")))
+    // Burn panics on some files that are not checkpoints.
+    let restored = process::catch(|| {
+        let record = ModuleRecord::load(&path)
+            .map_err(|problem| Error::model_folder(&path, problem.to_string()))?;
+        (model.try_load_record(record)).map_err(|problem| {
+            Error::model_folder(&path, format!("does not fit the run: {problem}"))
+        })
+    });
+    restored.map_err(|panic| Error::model_folder(&path, panic.to_string()))?
 }
 
 /// Fails unless the weights of a model folder fit its `config.json`, without loading them.
 pub fn check_weights<H: Head>(folder: &Path) -> Result<()> {
     let (config, model) = build::<H>(folder, &crate::device::cpu(), &[])?;
-    let path = folder.join("model.safetensors");
+    let path = inside(folder, "model.safetensors")?;
     Shapes::of(&model).check_file(&path, config.quantization)
 }
 

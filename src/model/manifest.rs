@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::files::{read_text, sha256, write_atomic};
+use crate::files::{inside, read_text, sha256, write_atomic};
 use crate::hub::is_safe_path;
 
 /// File name of the manifest.
@@ -77,7 +77,7 @@ impl Manifest {
 
     /// Reads the manifest of a folder.
     pub fn read(folder: &Path) -> Result<Self> {
-        let path = folder.join(FILE);
+        let path = inside(folder, FILE)?;
         Self::parse(&read_text(&path, LONGEST)?, &path)
     }
 
@@ -101,7 +101,7 @@ impl Manifest {
 
     /// Fails unless a file of the folder exists and has its size and hash.
     pub fn check(&self, folder: &Path, name: &str) -> Result<()> {
-        let path = folder.join(name);
+        let path = inside(folder, name)?;
         let Some(record) = self.files.get(name) else {
             return self.require(&[name], folder);
         };

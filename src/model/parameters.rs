@@ -8,13 +8,14 @@ use std::io::Read;
 use std::path::Path;
 
 use burn::module::{Module, ModuleVisitor, Param};
-use burn::tensor::Tensor;
+use burn::tensor::{DType, Tensor};
 use safetensors::Dtype;
 use safetensors::tensor::Metadata;
 
 use super::quantize::{self, Quantization};
 use super::weights_file;
 use crate::error::{Error, Result};
+use crate::nn::host::are_finite;
 
 /// Names and shapes of all parameters of a model.
 #[derive(Debug, Default)]
@@ -172,7 +173,7 @@ impl ExpectedKind {
 }
 
 fn is_float(kind: Dtype) -> bool {
-    matches!(kind, Dtype::F32 | Dtype::F16 | Dtype::BF16 | Dtype::F64)
+    burn_type(kind).is_some()
 }
 
 /// Fails if a value is NaN or infinite. The values come next in the file.
@@ -192,7 +193,7 @@ fn check_values(
         while left > 0 {
             let count = left.min(buffer.len());
             file.read_exact(&mut buffer[..count]).map_err(io)?;
-            if !are_finite(&buffer[..count], tensor.dtype) {
+            if burn_type(tensor.dtype).is_some_and(|kind| !are_finite(&buffer[..count], kind)) {
                 return Err(Error::model_folder(
                     path,
                     format!(
@@ -219,27 +220,14 @@ fn has_negative(bytes: &[u8]) -> bool {
     values.any(|value| value < 0.0)
 }
 
-/// Whether all values are numbers: the exponent of NaN and infinity is all ones.
-fn are_finite(bytes: &[u8], kind: Dtype) -> bool {
-    let all16 = |mask: u16| {
-        let values = bytes.chunks_exact(2);
-        !values.fold(false, |found, value| {
-            found | (u16::from_le_bytes([value[0], value[1]]) & mask == mask)
-        })
-    };
+/// The type of Burn for a type of safetensors that holds floats.
+fn burn_type(kind: Dtype) -> Option<DType> {
     match kind {
-        Dtype::F32 => !bytes.chunks_exact(4).fold(false, |found, value| {
-            let bits = u32::from_le_bytes([value[0], value[1], value[2], value[3]]);
-            found | (bits & 0x7f80_0000 == 0x7f80_0000)
-        }),
-        Dtype::F16 => all16(0x7c00),
-        Dtype::BF16 => all16(0x7f80),
-        Dtype::F64 => bytes.chunks_exact(8).all(|value| {
-            value
-                .try_into()
-                .is_ok_and(|value| f64::from_le_bytes(value).is_finite())
-        }),
-        _ => true,
+        Dtype::F32 => Some(DType::F32),
+        Dtype::F16 => Some(DType::F16),
+        Dtype::BF16 => Some(DType::BF16),
+        Dtype::F64 => Some(DType::F64),
+        _ => None,
     }
 }
 

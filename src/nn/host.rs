@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use burn::tensor::{Int, Tensor};
+use burn::tensor::{DType, Int, Tensor};
 
 thread_local! {
     static READS: Cell<usize> = const { Cell::new(0) };
@@ -51,6 +51,30 @@ pub fn softmax(row: &mut [f32]) {
         sum += *score;
     }
     row.iter_mut().for_each(|score| *score /= sum);
+}
+
+/// Whether all floats of these little-endian bytes are numbers: the exponent of NaN and infinity is all ones.
+pub fn are_finite(bytes: &[u8], kind: DType) -> bool {
+    let all16 = |mask: u16| {
+        let values = bytes.chunks_exact(2);
+        !values.fold(false, |found, value| {
+            found | (u16::from_le_bytes([value[0], value[1]]) & mask == mask)
+        })
+    };
+    match kind {
+        DType::F32 => !bytes.chunks_exact(4).fold(false, |found, value| {
+            let bits = u32::from_le_bytes([value[0], value[1], value[2], value[3]]);
+            found | (bits & 0x7f80_0000 == 0x7f80_0000)
+        }),
+        DType::F16 => all16(0x7c00),
+        DType::BF16 => all16(0x7f80),
+        DType::F64 => bytes.chunks_exact(8).all(|value| {
+            value
+                .try_into()
+                .is_ok_and(|value| f64::from_le_bytes(value).is_finite())
+        }),
+        _ => true,
+    }
 }
 
 #[cfg(test)]

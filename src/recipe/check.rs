@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::Recipe;
-use crate::encoder::MOST_CONTEXT;
 use crate::encoder::transformer::LIMITS;
+use crate::encoder::{MOST_CONTEXT, MOST_OVERLAP};
 use crate::error::{Error, Result};
 
 impl Recipe {
@@ -61,7 +61,7 @@ impl Recipe {
             Range::between("train.epochs", train.epochs, 1, 1_000_000),
             Range::between("train.average", train.average, 0, 1_000),
             Range::between("encoder.context", encoder.context, 0, MOST_CONTEXT),
-            Range::between("encoder.overlap", encoder.overlap, 0, 1_000_000),
+            Range::between("encoder.overlap", encoder.overlap, 0, MOST_OVERLAP),
             Range::share("train.learning_rate", train.learning_rate),
             Range::share("train.warm_up", train.warm_up),
             Range::amount("train.weight_decay", train.weight_decay),
@@ -97,6 +97,8 @@ impl Recipe {
             let is_within = (0.0..=100.0).contains(&rate);
             Range::new("train.freeze_rate", rate, is_within, "between 0 and 100")
         }));
+        let limit = self.data.limit;
+        ranges.extend(limit.map(|limit| Range::count("data.limit", limit, 1)));
         let longest = self.predict.longest;
         ranges.extend(longest.map(|longest| Range::count("predict.longest", longest, 1)));
         let dropout = encoder.dropout;

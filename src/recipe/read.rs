@@ -8,11 +8,15 @@ use toml::{Table, Value};
 use super::Recipe;
 use super::set::Assignment;
 use crate::error::{Error, Result, explain, key_problem};
+use crate::files::read_stream_text;
+
+/// Longest recipe that is read, in bytes.
+const LONGEST: u64 = 16 << 20;
 
 impl Recipe {
     /// Reads a recipe and applies `key=value` overrides such as `train.batch=16`.
     pub fn read(path: &Path, overrides: &[String]) -> Result<Self> {
-        let text = std::fs::read_to_string(path).map_err(|source| Error::io(path, source))?;
+        let text = read_stream_text(path, LONGEST)?;
         Self::parse(&text, &path.display().to_string(), overrides)
     }
 

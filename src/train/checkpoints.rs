@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -20,14 +21,18 @@ use burn::train::metric::store::EventStoreClient;
 use super::average::AverageWindow;
 use super::state::RunState;
 use crate::error::{Error, Result};
+use crate::files::read_text;
 use crate::heads::Head;
 use crate::model::folder::{self, TEMPORARY};
-use crate::model::manifest;
+use crate::model::manifest::{self, Manifest};
 use crate::model::tagger::ModelTagger;
 use crate::recipe::set::Assignment;
 
 /// The three files Burn saves.
 pub const PARTS: [&str; 3] = ["model", "optimizer", "schedule"];
+/// The file with the state of the run, and its greatest length in bytes.
+const STATE: &str = "state.json";
+const LONGEST_STATE: u64 = 1 << 30;
 /// Prefix of the folder of a checkpoint.
 const STEP: &str = "step-";
 /// Prefix of the folder of a checkpoint of which only the weights are kept.
@@ -64,6 +69,7 @@ impl Checkpoints {
         fs::create_dir_all(folder).map_err(|source| Error::io(folder, source))?;
         remove_folders(folder, "partial-")?;
         remove_folders(run, TEMPORARY)?;
+        remove_partial_files(run)?;
         Ok(checkpoints)
     }
 
@@ -147,7 +153,7 @@ impl Checkpoints {
             pending.states.remove(&step).unwrap_or_default()
         };
         let partial = self.partial(step);
-        let path = partial.join("state.json");
+        let path = partial.join(STATE);
         let json = serde_json::to_vec_pretty(&state).expect("a state is plain data");
         fs::write(&path, json).map_err(|source| Error::io(&path, source))?;
         manifest::write(&partial)?;
@@ -213,10 +219,24 @@ fn keep_weights(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes a folder if it exists.
+/// Removes a folder, or a file in its place, if it exists.
 fn remove_folder(folder: &Path) -> Result<()> {
-    if folder.exists() {
-        fs::remove_dir_all(folder).map_err(|source| Error::io(folder, source))?;
+    let removed = match fs::symlink_metadata(folder) {
+        Ok(about) if about.is_dir() => fs::remove_dir_all(folder),
+        Ok(_) => fs::remove_file(folder),
+        Err(_) => Ok(()),
+    };
+    removed.map_err(|source| Error::io(folder, source))
+}
+
+/// Removes the files of a folder that a crash left half-written (see [`crate::files::write_atomic`]).
+fn remove_partial_files(folder: &Path) -> Result<()> {
+    for entry in fs::read_dir(folder).map_err(|source| Error::io(folder, source))? {
+        let path = entry.map_err(|source| Error::io(folder, source))?.path();
+        let name = name(&path);
+        if name.starts_with('.') && name.ends_with(".partial") {
+            remove_folder(&path)?;
+        }
     }
     Ok(())
 }
@@ -226,7 +246,7 @@ fn remove_folders(parent: &Path, prefix: &str) -> Result<()> {
     for entry in fs::read_dir(parent).map_err(|source| Error::io(parent, source))? {
         let path = entry.map_err(|source| Error::io(parent, source))?.path();
         if name(&path).starts_with(prefix) {
-            fs::remove_dir_all(&path).map_err(|source| Error::io(&path, source))?;
+            remove_folder(&path)?;
         }
     }
     Ok(())
@@ -242,7 +262,7 @@ pub fn load_checkpoint<H: Head>(
     let Some(state) = checkpoints.newest()? else {
         return Err(Error::model_folder(
             run,
-            "there is neither a finished model nor a checkpoint in this folder yet",
+            "there is neither a finished model, which has a manifest.json, nor a checkpoint in this folder",
         ));
     };
     let step = match state.best_step {
@@ -259,10 +279,25 @@ fn name(path: &Path) -> String {
 }
 
 fn read_state(folder: &Path) -> Result<RunState> {
-    manifest::verify(folder)?;
-    let path = folder.join("state.json");
-    let text = fs::read_to_string(&path).map_err(|source| Error::io(&path, source))?;
-    serde_json::from_str(&text).map_err(|problem| Error::model_folder(&path, problem.to_string()))
+    let listed = Manifest::read(folder)?;
+    let parts = PARTS.map(|part| format!("{part}.bpk"));
+    let needed: Vec<&str> = parts.iter().map(String::as_str).chain([STATE]).collect();
+    listed.require(&needed, folder)?;
+    manifest::verify_files(folder, &listed)?;
+    let path = folder.join(STATE);
+    let fail = |problem: String| Error::model_folder(&path, problem);
+    let state: RunState = serde_json::from_str(&read_text(&path, LONGEST_STATE)?)
+        .map_err(|problem| fail(problem.to_string()))?;
+    let step = name(folder)
+        .strip_prefix(STEP)
+        .and_then(|number| number.parse().ok());
+    if step != Some(state.step) || state.epoch == 0 || state.best_step > state.step {
+        return Err(fail(format!(
+            "it says step {}, epoch {} and best step {}, which cannot be in this folder",
+            state.step, state.epoch, state.best_step
+        )));
+    }
+    Ok(state)
 }
 
 /// Saves one of the three parts for Burn.
@@ -280,7 +315,16 @@ impl Part {
 impl<R: Checkpoint> Checkpointer<R> for Part {
     fn save(&self, step: usize, record: R) -> std::result::Result<(), CheckpointerError> {
         let partial = self.checkpoints.partial(step);
-        fs::create_dir_all(&partial).map_err(CheckpointerError::IOError)?;
+        // The folder above it exists unless somebody removed the run, which must not be made again.
+        match fs::create_dir(&partial) {
+            Err(problem) if problem.kind() == ErrorKind::NotFound => {
+                return Err(CheckpointerError::Unknown(folder::GONE.into()));
+            }
+            Err(problem) if problem.kind() != ErrorKind::AlreadyExists => {
+                return Err(CheckpointerError::IOError(problem));
+            }
+            _ => {}
+        }
         record.save(self.file(&partial))?;
         self.checkpoints
             .written(step)

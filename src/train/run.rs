@@ -41,7 +41,7 @@ use crate::model::tagger::{ModelTagger, Tagger};
 use crate::model::{card, folder};
 use crate::process;
 use crate::recipe::Recipe;
-use crate::text::Sentence;
+use crate::text::{Sentence, visible};
 
 /// How progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -170,6 +170,8 @@ fn train_epochs<H: Head>(
     let run = PreparedRun::<H>::new(recipe, head, corpus, &options.hub)?;
     fs::create_dir_all(&options.out).map_err(|source| Error::io(&options.out, source))?;
     let lock = Lock::take(&options.out)?;
+    // Also for a run that has nothing left to train.
+    Checkpoints::open(&options.out)?;
     let state = run_folder::enter::<H>(options, &run.recipe)?;
     match &state {
         None => run.write_description(&options.out)?,
@@ -207,12 +209,12 @@ impl<H: Head> PreparedRun<H> {
         last: usize,
     ) -> Result<RunState> {
         let resumed = saved.is_some();
-        let precision = self.recipe.train.precision;
+        let settings = &self.recipe.train;
+        let precision = settings.precision;
         let state = saved.unwrap_or_else(|| RunState::new(self.corpus.fingerprint(), precision));
-        if state.finished || state.epoch > last {
+        if state.finished || state.epoch > last.min(settings.epochs) {
             return Ok(state);
         }
-        let settings = &self.recipe.train;
         let devices: Vec<Device> = options
             .devices
             .iter()
@@ -241,6 +243,7 @@ impl<H: Head> PreparedRun<H> {
         let window = AverageWindow::of(settings);
         let checkpoints = Checkpoints::open(&options.out)?.keeping(window);
         let (end, ended) = channel();
+        let step = state.step;
         let strategy = ResumableTraining {
             config: LoopConfig {
                 train: settings.clone(),
@@ -277,7 +280,13 @@ impl<H: Head> PreparedRun<H> {
         }
         // Before Burn's display installs a panic hook: it puts back the one it finds.
         process::install_panic_hook();
-        training.launch(learner);
+        // Burn panics if it cannot restore a checkpoint.
+        process::catch(|| training.launch(learner)).map_err(|panic| {
+            let problem = format!(
+                "the checkpoint cannot be restored: {panic}; remove this folder to resume from the checkpoint before"
+            );
+            Error::model_folder(checkpoints.step_folder(step), problem)
+        })?;
         let (state, result) = (ended.recv())
             .map_err(|_| Error::Training("the training loop was not run to its end".into()))?;
         let written = state.curves.write(&options.out);
@@ -326,7 +335,7 @@ impl<H: Head> PreparedRun<H> {
             corpus.dev.len(),
             corpus.test.len(),
             corpus.labels.len(),
-            corpus.labels.names().join(", ")
+            visible(&corpus.labels.names().join(", "))
         );
         let nested = corpus.nested();
         if nested > 0 && !model.head.nested() {
@@ -358,6 +367,9 @@ impl<H: Head> PreparedRun<H> {
     /// Chooses decoding settings for the best checkpoint, or for the average of several, evaluates it and writes the model
     /// folder.
     fn finish(&self, options: &TrainOptions, state: RunState) -> Result<Finished> {
+        if !options.out.is_dir() {
+            return Err(Error::model_folder(&options.out, folder::GONE));
+        }
         let (mut model, averaged) = average::best_or_average(self, options, &state)?;
         let tuned = self.tune(&model)?;
         let head = tuned.as_ref().map_or(&self.head, |tuned| &tuned.config);

@@ -26,7 +26,7 @@ use super::run::ProgressOutput;
 use super::state::{DevScore, RunState, StopRule};
 use super::step::{self, Outcome, ValidationSums};
 use super::tune;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, explain_full_disk};
 use crate::heads::Head;
 use crate::model::recognizer::Recognizer;
 use crate::process;
@@ -171,7 +171,7 @@ impl<'a, H: Head> TrainingLoop<'a, H> {
         drop(self.checkpointer);
         LoopEnd {
             result: match self.interrupter.error() {
-                Some(error) => Err(Error::Training(error.to_string())),
+                Some(error) => Err(Error::Training(explain_full_disk(&error.to_string()))),
                 None => Ok(()),
             },
             state: self.state,

@@ -182,5 +182,5 @@ impl PublishOptions {
 pub(super) fn copy(source: &Path, target: &Path) -> Result<()> {
     fs::copy(source, target)
         .map(|_| ())
-        .map_err(|problem| Error::io(source, problem))
+        .map_err(|problem| Error::io(target, problem))
 }

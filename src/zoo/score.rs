@@ -9,7 +9,7 @@ use super::summary;
 use crate::data;
 use crate::error::{Error, Result};
 use crate::eval::{Report, evaluate};
-use crate::files::read_text;
+use crate::files::{inside, read_text};
 use crate::model::card;
 use crate::recipe::Recipe;
 use crate::registry;
@@ -107,7 +107,8 @@ pub fn rescore(
         }
     };
     let report = evaluate(&*tagger, &sentences)?;
-    let card = read_text(&folder.join("README.md"), summary::LONGEST_TEXT).unwrap_or_default();
+    let card = inside(folder, "README.md").and_then(|path| read_text(&path, summary::LONGEST_TEXT));
+    let card = card.unwrap_or_default();
     Ok(Rescored {
         what,
         report,

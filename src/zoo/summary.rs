@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::data::datasets;
 use crate::error::{Error, Result};
-use crate::files::read_text;
+use crate::files::{inside, read_text};
 use crate::model::card::{PUBLICATION, hub_name, last_part};
 use crate::model::folder::ModelConfig;
 use crate::model::manifest::{self, Manifest};
@@ -126,7 +126,7 @@ impl SummaryTexts {
 
 /// The `metrics.json` of a folder; `null` if there is none.
 pub fn metrics(folder: &Path) -> Result<Value> {
-    let path = folder.join("metrics.json");
+    let path = inside(folder, "metrics.json")?;
     if !path.is_file() {
         return Ok(Value::Null);
     }
@@ -142,7 +142,7 @@ pub fn metrics(folder: &Path) -> Result<Value> {
 
 /// The recipe of a folder, if it is there and can be read.
 pub(super) fn recipe(folder: &Path) -> Option<Recipe> {
-    let text = read_text(&folder.join("recipe.toml"), LONGEST_TEXT).ok()?;
+    let text = read_text(&inside(folder, "recipe.toml").ok()?, LONGEST_TEXT).ok()?;
     Recipe::parse(&text, "recipe.toml", &[]).ok()
 }
 

@@ -65,3 +65,11 @@ impl ZooArgs {
 fn megabytes(bytes: u64) -> String {
     format!("{:.1} MB", bytes as f64 / 1e6)
 }
+
+/// An amount on the command line: a number that is not negative.
+fn amount(text: &str) -> std::result::Result<f64, String> {
+    match text.parse() {
+        Ok(amount) if (0.0..1e9).contains(&amount) => Ok(amount),
+        _ => Err("expected a number that is at least 0 and below 1000000000".into()),
+    }
+}

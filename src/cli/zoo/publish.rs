@@ -52,7 +52,7 @@ pub struct Publish {
     #[arg(long)]
     no_score: bool,
     /// Bootstrap resamples for the interval of F1.
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, default_value_t = 1000, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(0..=1_000_000))]
     resamples: usize,
     /// Replace a published model of this name.
     #[arg(long)]

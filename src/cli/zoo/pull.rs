@@ -33,7 +33,7 @@ pub struct Pull {
     #[arg(long)]
     force: bool,
     /// Largest model that is fetched, in gigabytes.
-    #[arg(long, default_value_t = LARGEST_MODEL as f64 / 1e9, value_name = "GB")]
+    #[arg(long, default_value_t = LARGEST_MODEL as f64 / 1e9, value_name = "GB", value_parser = super::amount)]
     max_size: f64,
     #[command(flatten)]
     download: HubArgs,
@@ -48,7 +48,7 @@ impl Pull {
             name: self.name,
             to: self.to,
             force: self.force,
-            largest: (self.max_size.max(0.0) * 1e9) as u64,
+            largest: (self.max_size * 1e9) as u64,
         };
         let pulled = zoo.pull(&source, &options)?;
         println!(

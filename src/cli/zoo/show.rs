@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::megabytes;
 use crate::cli::hub::HubArgs;
 use crate::cli::print_json;
-use crate::files::read_text;
+use crate::files::{inside, read_text};
 use crate::model::card::PUBLICATION;
 use crate::model::folder::ModelConfig;
 use crate::text::visible;
@@ -43,7 +43,7 @@ impl Show {
     /// Prints the model.
     pub fn run(self) -> Result<ExitCode> {
         let folder = Zoo::with_hub(self.download.hub(None)).find(&self.model)?;
-        let card = || read_text(&folder.join("README.md"), LONGEST_CARD);
+        let card = || read_text(&inside(&folder, "README.md")?, LONGEST_CARD);
         if self.card {
             print!("{}", visible(&card()?));
             return Ok(ExitCode::SUCCESS);

@@ -31,7 +31,7 @@ pub struct Verify {
     #[arg(long)]
     score: bool,
     /// Largest difference of F1, in points of percent.
-    #[arg(long, default_value_t = 0.1, value_name = "POINTS", requires = "score")]
+    #[arg(long, default_value_t = 0.1, value_name = "POINTS", requires = "score", value_parser = super::amount)]
     tolerance: f64,
     /// The sentences to score instead of those of the model's recipe: a file, or CORPUS:SPLIT.
     #[arg(long, value_name = "FILE", requires = "score", conflicts_with = "all")]

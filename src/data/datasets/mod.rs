@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use super::ReadOptions;
 use crate::data;
 use crate::error::{Error, Result, nearest};
+use crate::files::read_text;
 use crate::text::Sentence;
 
 pub use info::{DatasetInfo, InfoError, PaperCounts, SplitCounts, SplitInfo};
@@ -167,6 +168,9 @@ fn find_with_files(name: &str, roots: &[PathBuf]) -> Result<Dataset> {
     find(name, roots)
 }
 
+/// Longest `dataset.toml` that is read, in bytes.
+const LONGEST_TEXT: u64 = 1 << 20;
+
 /// The description of a dataset from its folder, else from this program, else inferred from its file names (then the flag
 /// is true); `None` when there is no such folder.
 fn describe(name: &str, folder: &Path) -> Result<Option<(DatasetInfo, bool)>> {
@@ -174,8 +178,8 @@ fn describe(name: &str, folder: &Path) -> Result<Option<(DatasetInfo, bool)>> {
         return Ok(None);
     }
     let file = folder.join("dataset.toml");
-    if file.is_file() {
-        let text = std::fs::read_to_string(&file).map_err(|error| Error::io(&file, error))?;
+    if file.exists() {
+        let text = read_text(&file, LONGEST_TEXT)?;
         return Ok(Some((DatasetInfo::parse(&text, &file)?, false)));
     }
     match known(name) {

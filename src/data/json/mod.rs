@@ -32,6 +32,14 @@ use holder::is_tuple;
 use parse::{length_of_one, parse_all};
 use walk::Walk;
 
+/// Parses a line that is one JSON value; an error is a description of the problem.
+pub(super) fn parse_line(text: &str) -> Result<Value, String> {
+    parse_all(text).map_err(|problem| {
+        let column = 1 + text[..problem.byte.min(text.len())].chars().count();
+        format!("not JSON: {} at column {column}", problem.message)
+    })
+}
+
 /// Where a record is, for messages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Place {

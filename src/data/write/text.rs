@@ -46,7 +46,15 @@ pub(super) fn bracketed_document(
     colour: bool,
     summary: &mut Summary,
 ) -> Result<()> {
-    let written = brackets(&mut Style { out, colour }, document).map_err(write_error)?;
+    let written = brackets(
+        &mut Style {
+            out,
+            colour,
+            replace: true,
+        },
+        document,
+    )
+    .map_err(write_error)?;
     summary.entities += written;
     summary.lose(Loss::Crossing, document.entities.len() - written);
     writeln!(out).map_err(write_error)
@@ -70,6 +78,7 @@ pub fn bracketed(sentence: &Sentence, mentions: &[Mention]) -> String {
     let mut style = Style {
         out: &mut text,
         colour: false,
+        replace: false,
     };
     // Nothing fails here: the output is in memory, and consists of strings.
     let _ = brackets(&mut style, &Document::begin(&item, false));
@@ -86,16 +95,17 @@ fn terminal_colour(label: &str) -> u32 {
     FIRST + sum % COLOURS
 }
 
-/// Writes texts and brackets. With colour, characters of the text that a terminal would obey are replaced,
-/// and those of types are shown as escapes.
+/// Writes texts and brackets.
 struct Style<'a> {
     out: &'a mut dyn Write,
     colour: bool,
+    /// Whether characters of the text and of types that a terminal would obey are replaced.
+    replace: bool,
 }
 
 impl Style<'_> {
     fn text(&mut self, text: &str) -> std::io::Result<()> {
-        if !self.colour {
+        if !self.replace {
             return write!(self.out, "{text}");
         }
         for (number, part) in text.split(is_hidden).enumerate() {
@@ -114,10 +124,12 @@ impl Style<'_> {
 
     fn close(&mut self, label: &str) -> std::io::Result<()> {
         if !self.colour {
-            return write!(self.out, "]{label}");
+            write!(self.out, "]")?;
+            return self.text(label);
         }
         write!(self.out, "\x1b[1;{}m]\x1b[22m", terminal_colour(label))?;
-        write!(self.out, "{}\x1b[0m", visible(label))
+        self.text(label)?;
+        write!(self.out, "\x1b[0m")
     }
 }
 
@@ -216,7 +228,7 @@ mod tests {
         assert_eq!(
             text,
             format!(
-                "\x1b[1;{one}m[\x1b[0mBank of \x1b[1;{two}m[\x1b[0m\u{fffd}[31mOslo\x1b[1;{two}m]\x1b[22mL\\u{{7}}\x1b[0m\
+                "\x1b[1;{one}m[\x1b[0mBank of \x1b[1;{two}m[\x1b[0m\u{fffd}[31mOslo\x1b[1;{two}m]\x1b[22mL\u{fffd}\x1b[0m\
                  \x1b[1;{one}m]\x1b[22mORG\x1b[0m\n"
             )
         );

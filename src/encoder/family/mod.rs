@@ -66,7 +66,13 @@ pub enum ConfigError {
 
 /// Reads the sizes of a transformer from the `config.json` of a pretrained model.
 pub(super) fn parse_config(json: &Value) -> Result<TransformerConfig, ConfigError> {
-    let config = match json["model_type"].as_str().unwrap_or("bert") {
+    // Old files of BERT do not say what they are.
+    let model_type = match &json["model_type"] {
+        Value::Null => "bert".into(),
+        Value::String(name) => name.clone(),
+        other => other.to_string(),
+    };
+    let config = match model_type.as_str() {
         "bert" => read::<bert::BertConfig>(json)?.transformer()?,
         "roberta" | "xlm-roberta" | "camembert" => {
             read::<roberta::RobertaConfig>(json)?.transformer()?

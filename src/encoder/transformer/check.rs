@@ -29,7 +29,7 @@ pub const LIMITS: [Limit; 8] = [
     limit("width", "hidden_size", 65_536),
     limit("layers", "num_hidden_layers", MOST_LAYERS),
     limit("heads", "num_attention_heads", 1_000),
-    limit("feed_forward", "intermediate_size", 1_000_000),
+    limit("feed_forward", "intermediate_size", 262_144),
     limit("positions", "max_position_embeddings", 1_000_000),
     limit("token_types", "type_vocab_size", 1_000),
 ];

@@ -5,7 +5,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::heads::Overlaps;
-use crate::heads::settings::{Preset, Settings, at_least_one, below_one, finite, not_negative};
+use crate::heads::settings::{
+    MOST_LAYERS, MOST_WIDTH, Preset, Settings, at_least_one, at_most, below_one, finite,
+    not_negative,
+};
+
+/// Largest offset. The number of labels of a cell grows with it, and the weights of a convolution with its square.
+const MOST_OFFSETS: usize = 100;
 
 /// Which boundaries have offset labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -179,6 +185,12 @@ impl Settings for Config {
             )));
         }
         at_least_one("biaffine_width", self.biaffine_width)?;
+        at_most("offsets", self.offsets, MOST_OFFSETS)?;
+        at_most("convolutions", self.convolutions, MOST_LAYERS)?;
+        at_most("lstm_width", self.lstm_width, MOST_WIDTH)?;
+        at_most("region_width", self.region_width, MOST_WIDTH)?;
+        at_most("distance_width", self.distance_width, MOST_WIDTH)?;
+        at_most("biaffine_width", self.biaffine_width, MOST_WIDTH)?;
         below_one("lstm_dropout", self.lstm_dropout)?;
         below_one("biaffine_dropout", self.biaffine_dropout)?;
         below_one("convolution_dropout", self.convolution_dropout)?;

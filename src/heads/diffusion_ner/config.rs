@@ -6,8 +6,12 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::heads::Overlaps;
 use crate::heads::settings::{
-    Preset, Renamed, Settings, at_least_one, below_one, finite, not_negative, up_to_one, within,
+    MOST_LAYERS, MOST_WIDTH, Preset, Renamed, Settings, at_least_one, at_most, below_one, finite,
+    not_negative, up_to_one, within,
 };
+
+/// Largest number of noisy spans. Attention between them takes memory for each pair.
+const MOST_SPANS: usize = 2_000;
 
 /// How the variance of the noise grows over the timesteps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -259,6 +263,10 @@ impl Settings for Config {
         at_least_one("timesteps", self.timesteps)?;
         at_least_one("heads", self.heads)?;
         at_least_one("feed_forward", self.feed_forward)?;
+        at_most("spans", self.spans, MOST_SPANS)?;
+        at_most("lstm_layers", self.lstm_layers, MOST_LAYERS)?;
+        at_most("attention_layers", self.attention_layers, MOST_LAYERS)?;
+        at_most("feed_forward", self.feed_forward, MOST_WIDTH)?;
         if self.steps > self.timesteps {
             return Err(Error::Config(format!(
                 "steps = {} must be at most timesteps = {}",

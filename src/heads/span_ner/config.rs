@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::heads::Overlaps;
-use crate::heads::settings::{Preset, Renamed, Settings, at_least_one, below_one, finite};
+use crate::heads::settings::{
+    MOST_WIDTH, Preset, Renamed, Settings, at_least_one, at_most, below_one, finite,
+};
 
 /// Which vectors represent a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -62,6 +64,7 @@ impl Settings for Config {
     fn check(&self) -> Result<()> {
         at_least_one("longest", self.longest)?;
         at_least_one("length_width", self.length_width)?;
+        at_most("length_width", self.length_width, MOST_WIDTH)?;
         finite("none_bias", self.none_bias)?;
         below_one("dropout", self.dropout)
     }
