@@ -27,7 +27,7 @@ use nerzoo::encoder::{
     EncodedSentence, Encoder, EncoderConfig, LayerPooling, Pooling, WordStates, load,
 };
 use nerzoo::heads::bundle::{Bundle, OutputHead};
-use nerzoo::heads::seq_ner::{self, Combiner, Config, Decoder, SeqNer, combine};
+use nerzoo::heads::seq_ner::{self, Combiner, Config, Decoder, SeqNer, TagSet, combine};
 use nerzoo::heads::span_ner::{self, SpanNer};
 use nerzoo::heads::{Head, Overlaps, Preset, Settings};
 use nerzoo::nn::host::floats;
@@ -369,7 +369,7 @@ impl Bundling {
             batch,
             softmax: head(Decoder::Softmax),
             crf: head(Decoder::Crf),
-            gold: seq_ner::Gold::new(&labels, &references),
+            gold: seq_ner::Gold::new(TagSet::Bio, &labels, &references),
             states,
         }
     }
@@ -592,7 +592,7 @@ impl Bundling {
             let found: Vec<Vec<[i64; 3]>> = chosen
                 .iter()
                 .map(|tags| {
-                    combine(tags, combiner)
+                    combine(tags, TagSet::Bio, combiner)
                         .into_iter()
                         .map(|(label, span)| [label as i64, span.start as i64, span.end as i64 - 1])
                         .collect()

@@ -1,7 +1,8 @@
 //! Pretrained encoders from folders in the Hugging Face layout.
 
-use std::collections::{BTreeSet, HashMap};
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use burn::store::burn_pack::Tensor as PackTensor;
@@ -9,7 +10,7 @@ use burn::store::{
     ApplyError, ApplyResult, FloatCastAdapter, KeyRemapper, ModuleAdapter, ModuleSnapshot,
     ModuleStore, PyTorchToBurnAdapter, SafetensorsStore,
 };
-use burn::tensor::{Bytes, DType, Shape};
+use burn::tensor::{Bytes, DType, Shape, TensorData};
 use regex::Regex;
 use serde_json::Value;
 
@@ -17,8 +18,9 @@ use super::family::{self, parse_config};
 use super::tokenizer::OTHER_VOCABULARIES;
 use super::transformer::{Layout, Transformer, TransformerConfig};
 use crate::error::{Error, Result};
-use crate::files::read_text;
+use crate::files::{open_regular, read_text};
 use crate::hub::{Found, Hub, Wanted};
+use crate::nn::host::HostArray;
 
 /// Replacements, in order, that turn parameter names into ours, after a family's own replacements.
 const NAMES: &[(&str, &str)] = &[
@@ -69,6 +71,9 @@ const NOT_ENCODER: &str = r"^(pooler|cls|lm_head|(?:pre_)?classifier|discriminat
 /// Largest `config.json` or list of files in bytes.
 const LARGEST_CONFIG: u64 = 64 << 20;
 
+/// How many times the bytes of a file its tensors may have together: names that share their values count each.
+const MOST_SHARING: u64 = 4;
+
 /// Name of the list of files over which weights are distributed.
 const INDEX: &str = "model.safetensors.index.json";
 
@@ -106,33 +111,123 @@ pub fn find(name: &str, hub: &Hub) -> Result<Found> {
 
 /// Reads the sizes of a transformer from a folder's `config.json`.
 pub fn config(folder: &Path) -> Result<TransformerConfig> {
+    let json = config_json(folder)?;
+    let path = folder.join("config.json");
+    parse_config(&json).map_err(|problem| Error::encoder(&path, problem.to_string()))
+}
+
+/// Finds the folder of a model for a task, as [`find`] does; its card is downloaded as well.
+pub fn find_task_model(name: &str, hub: &Hub) -> Result<Found> {
+    let (first, others) = FILES.split_first().expect("the list is not empty");
+    let card = Wanted::optional(&[&["README.md"]]);
+    let wanted: Vec<Wanted<'_>> = [*first, card]
+        .into_iter()
+        .chain(others.iter().copied())
+        .collect();
+    hub.find(name, &wanted)
+}
+
+/// Reads a folder's `config.json` as it is.
+pub fn config_json(folder: &Path) -> Result<Value> {
     let path = folder.join("config.json");
     let text = read_text(&path, LARGEST_CONFIG)?;
-    let json: Value = serde_json::from_str(&text)
-        .map_err(|problem| Error::encoder(&path, format!("not JSON: {problem}")))?;
-    parse_config(&json).map_err(|problem| Error::encoder(&path, problem.to_string()))
+    serde_json::from_str(&text)
+        .map_err(|problem| Error::encoder(&path, format!("not JSON: {problem}")))
 }
 
 /// Loads a folder's weights into a transformer of the same sizes.
 pub fn weights(transformer: &mut Transformer, folder: &Path) -> Result<()> {
+    let (tensors, path) = folder_tensors(folder)?;
+    apply_tensors(transformer, tensors, &path)
+}
+
+/// Parameters of a folder that belong to a task's head: those that `is_wanted` accepts by name.
+pub fn task_weights(
+    folder: &Path,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<BTreeMap<String, HostArray>> {
+    let (tensors, path) = folder_tensors(folder)?;
+    host_arrays(tensors, is_wanted, &path)
+}
+
+/// All floating-point tensors of a file of PyTorch or of safetensors. Nothing in the file is executed.
+pub fn file_weights(path: &Path) -> Result<BTreeMap<String, HostArray>> {
+    host_arrays(file_tensors(path)?, |_| true, path)
+}
+
+/// The tensors of a file of PyTorch or of safetensors, told apart by their first bytes. Values are read later.
+fn file_tensors(path: &Path) -> Result<Vec<PackTensor>> {
+    let mut start = [0; 9];
+    let count = open_regular(path)?.read(&mut start);
+    let count = count.map_err(|problem| Error::io(path, problem))?;
+    // A header of safetensors is JSON behind its length.
+    if count == start.len() && start[8] == b'{' {
+        read(&mut SafetensorsStore::from_file(path), path)
+    } else {
+        pytorch_tensors(path)
+    }
+}
+
+/// The values of tensors by name, as single-precision floats. Integers are no weights and are left out.
+fn host_arrays(
+    tensors: Vec<PackTensor>,
+    is_wanted: impl Fn(&str) -> bool,
+    path: &Path,
+) -> Result<BTreeMap<String, HostArray>> {
+    let fail = |name: &str, problem: String| Error::encoder(path, format!("{name}: {problem}"));
+    let tensors: Vec<PackTensor> = (tensors.into_iter())
+        .filter(|tensor| tensor.dtype.is_float() && is_wanted(&tensor.name))
+        .collect();
+    // Names may share their values, but not without limit.
+    let length = path.metadata().map_or(u64::MAX, |file| file.len());
+    let bytes = tensors.iter().map(|tensor| tensor.byte_len() as u64);
+    if bytes.fold(0, u64::saturating_add) > length.saturating_mul(MOST_SHARING) {
+        return Err(Error::encoder(
+            path,
+            format!(
+                "its tensors claim more than {MOST_SHARING} times the bytes of the file; do not use it"
+            ),
+        ));
+    }
+    let mut arrays = BTreeMap::new();
+    for tensor in tensors {
+        let (name, dtype, shape, _, bytes) =
+            (tensor.into_parts()).map_err(|problem| Error::encoder(path, problem.to_string()))?;
+        let shape = shape.to_vec();
+        let elements = shape
+            .iter()
+            .try_fold(1_usize, |all, size| all.checked_mul(*size));
+        if elements.and_then(|count| count.checked_mul(dtype.size())) != Some(bytes.len()) {
+            return Err(fail(
+                &name,
+                "its values do not fit its shape; do not use this file".into(),
+            ));
+        }
+        let values = TensorData::from_bytes(bytes, shape.clone(), dtype);
+        let values = values.convert::<f32>().try_into_vec();
+        let values = values.map_err(|problem| fail(&name, format!("{problem:?}")))?;
+        arrays.insert(name, HostArray { shape, values });
+    }
+    Ok(arrays)
+}
+
+/// The tensors of a folder, and the file that errors are about. Values are read later.
+fn folder_tensors(folder: &Path) -> Result<(Vec<PackTensor>, PathBuf)> {
     let safetensors = folder.join("model.safetensors");
     let pytorch = folder.join("pytorch_model.bin");
     let index = folder.join(INDEX);
     if safetensors.is_file() {
-        apply(
-            transformer,
-            SafetensorsStore::from_file(&safetensors),
-            &safetensors,
-        )
+        let mut store = SafetensorsStore::from_file(&safetensors);
+        Ok((read(&mut store, &safetensors)?, safetensors))
     } else if index.is_file() {
         let mut tensors = Vec::new();
         for file in distributed(&index)? {
             let path = folder.join(file);
             tensors.extend(read(&mut SafetensorsStore::from_file(&path), &path)?);
         }
-        apply_tensors(transformer, tensors, &index)
+        Ok((tensors, index))
     } else if pytorch.is_file() {
-        pytorch_weights(transformer, &pytorch)
+        Ok((pytorch_tensors(&pytorch)?, pytorch))
     } else {
         Err(Error::encoder(
             folder,
@@ -161,15 +256,15 @@ fn distributed(index: &Path) -> Result<BTreeSet<String>> {
 }
 
 #[cfg(feature = "train")]
-fn pytorch_weights(transformer: &mut Transformer, path: &Path) -> Result<()> {
+fn pytorch_tensors(path: &Path) -> Result<Vec<PackTensor>> {
     // By default this store renumbers lists without gaps, so a missing layer would be replaced by the next one.
-    let store = burn::store::PytorchStore::from_file(path).map_indices_contiguous(false);
-    apply(transformer, store, path)
+    let mut store = burn::store::PytorchStore::from_file(path).map_indices_contiguous(false);
+    read(&mut store, path)
 }
 
 /// Without the feature `train`, the reader of PyTorch's files is not compiled: model folders hold safetensors.
 #[cfg(not(feature = "train"))]
-fn pytorch_weights(_: &mut Transformer, path: &Path) -> Result<()> {
+fn pytorch_tensors(path: &Path) -> Result<Vec<PackTensor>> {
     Err(Error::encoder(
         path,
         "files of PyTorch are read only by builds with the Cargo feature `train`; convert it to model.safetensors, or build \
@@ -179,17 +274,8 @@ fn pytorch_weights(_: &mut Transformer, path: &Path) -> Result<()> {
 
 /// Loads weights with Hugging Face names from safetensors bytes into a transformer.
 pub fn weights_from_bytes(transformer: &mut Transformer, bytes: Vec<u8>) -> Result<()> {
-    apply(
-        transformer,
-        SafetensorsStore::from_bytes(Some(bytes)),
-        Path::new("weights in memory"),
-    )
-}
-
-fn apply<S: ModuleStore>(transformer: &mut Transformer, mut store: S, path: &Path) -> Result<()>
-where
-    S::Error: std::fmt::Display,
-{
+    let path = Path::new("weights in memory");
+    let mut store = SafetensorsStore::from_bytes(Some(bytes));
     apply_tensors(transformer, read(&mut store, path)?, path)
 }
 

@@ -12,6 +12,7 @@ pub mod overlaps;
 pub mod seq_ner;
 pub mod settings;
 pub mod span_ner;
+pub mod token_classifier;
 
 use std::fmt::Debug;
 
@@ -29,6 +30,8 @@ use crate::data::stats::Stats;
 use crate::encoder::WordStates;
 use crate::error::{Error, Result};
 use crate::text::{Labels, Mention, Sentence};
+use import::ImportedHead;
+use token_classifier::TokenClassifier;
 
 /// The part of a model that one paper describes: from the encoder's word states to a loss and to mentions.
 ///
@@ -132,6 +135,22 @@ pub trait Head: Module + ModuleDisplay + Debug + Send + Sync + 'static {
     fn import(_weights: &[u8]) -> Result<Imported> {
         Err(Error::Config(format!(
             "no import of weights is known for {}",
+            Self::name()
+        )))
+    }
+
+    /// The head with the weights of a token classifier of the transformers library.
+    fn from_token_classifier(_classifier: &TokenClassifier) -> Result<ImportedHead<Self::Config>> {
+        Err(Error::Config(format!(
+            "{} does not tag words one by one, so it cannot be made of a token classifier",
+            Self::name()
+        )))
+    }
+
+    /// The head as a token classifier of the transformers library. Fails, with the reason, if its mentions would differ.
+    fn to_token_classifier(&self) -> Result<TokenClassifier> {
+        Err(Error::Config(format!(
+            "{} does not tag words one by one; a token classifier of transformers cannot express it",
             Self::name()
         )))
     }

@@ -1,7 +1,8 @@
 //! Weights of the authors' DiffusionNER.
 
 use crate::error::Result;
-use crate::heads::import::{Array, Arrays, Imported, problem};
+use crate::heads::import::{Arrays, Imported, problem};
+use crate::nn::host::HostArray;
 
 /// The prefix of the encoder's parameters.
 const ENCODER: &str = "bert.";
@@ -72,7 +73,7 @@ pub(super) fn import(weights: &[u8]) -> Result<Imported> {
 }
 
 /// Inserts one of the authors' parameters under our name and in our layout.
-fn insert(head: &mut Arrays, name: &str, array: Array) -> Result<()> {
+fn insert(head: &mut Arrays, name: &str, array: HostArray) -> Result<()> {
     let (stem, kind) = name.rsplit_once('.').unwrap_or((name, ""));
     if let Some(layer) = stem
         .strip_prefix("spanattention.")
