@@ -1,24 +1,24 @@
 //! Pretrained encoders from folders in the Hugging Face layout.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 use std::sync::Arc;
 
 use burn::store::burn_pack::Tensor as PackTensor;
 use burn::store::{
     ApplyError, ApplyResult, FloatCastAdapter, KeyRemapper, ModuleAdapter, ModuleSnapshot,
-    ModuleStore, PyTorchToBurnAdapter, SafetensorsStore,
+    PyTorchToBurnAdapter, SafetensorsStore,
 };
-use burn::tensor::{Bytes, DType, Shape, TensorData};
+use burn::tensor::{Bytes, DType, Shape};
 use regex::Regex;
 use serde_json::Value;
 
 use super::family::{self, parse_config};
 use super::tokenizer::OTHER_VOCABULARIES;
-use super::transformer::{Layout, Transformer, TransformerConfig};
+use super::transformer::{Activation, Layout, Transformer, TransformerConfig};
+use super::weight_files::{INDEX, folder_tensors, host_arrays, read};
 use crate::error::{Error, Result};
-use crate::files::{open_regular, read_text};
+use crate::files::read_text;
 use crate::hub::{Found, Hub, Wanted};
 use crate::nn::host::HostArray;
 
@@ -69,13 +69,7 @@ const JOINED: &[(&str, &[&str])] = &[
 const NOT_ENCODER: &str = r"^(pooler|cls|lm_head|(?:pre_)?classifier|discriminator_predictions|generator_predictions|generator_lm_head|predictions|sop_classifier|vocab_transform|vocab_layer_norm|vocab_projector|qa_outputs|head\.(?:dense|norm)|decoder|rotary_emb|layers\.\d+\.attn\.rotary_emb|lm_predictions|mask_predictions|position_embeddings|embeddings\.(?:position|token_type)_ids)(\.|$)";
 
 /// Largest `config.json` or list of files in bytes.
-const LARGEST_CONFIG: u64 = 64 << 20;
-
-/// How many times the bytes of a file its tensors may have together: names that share their values count each.
-const MOST_SHARING: u64 = 4;
-
-/// Name of the list of files over which weights are distributed.
-const INDEX: &str = "model.safetensors.index.json";
+pub(super) const LARGEST_CONFIG: u64 = 64 << 20;
 
 /// The files of a pretrained encoder. The weights come last: a download that has them has everything.
 const FILES: &[Wanted<'static>] = &[
@@ -135,6 +129,11 @@ pub fn config_json(folder: &Path) -> Result<Value> {
         .map_err(|problem| Error::encoder(&path, format!("not JSON: {problem}")))
 }
 
+/// The activation with this name in a `config.json`. The error starts with `activation`.
+pub fn activation(name: &str) -> Result<Activation, String> {
+    family::activation(name).map_err(|problem| problem.to_string())
+}
+
 /// Loads a folder's weights into a transformer of the same sizes.
 pub fn weights(transformer: &mut Transformer, folder: &Path) -> Result<()> {
     let (tensors, path) = folder_tensors(folder)?;
@@ -150,168 +149,11 @@ pub fn task_weights(
     host_arrays(tensors, is_wanted, &path)
 }
 
-/// All floating-point tensors of a file of PyTorch or of safetensors. Nothing in the file is executed.
-pub fn file_weights(path: &Path) -> Result<BTreeMap<String, HostArray>> {
-    host_arrays(file_tensors(path)?, |_| true, path)
-}
-
-/// The tensors of a file of PyTorch or of safetensors, told apart by their first bytes. Values are read later.
-fn file_tensors(path: &Path) -> Result<Vec<PackTensor>> {
-    let mut start = [0; 9];
-    let count = open_regular(path)?.read(&mut start);
-    let count = count.map_err(|problem| Error::io(path, problem))?;
-    // A header of safetensors is JSON behind its length.
-    if count == start.len() && start[8] == b'{' {
-        read(&mut SafetensorsStore::from_file(path), path)
-    } else {
-        pytorch_tensors(path)
-    }
-}
-
-/// The values of tensors by name, as single-precision floats. Integers are no weights and are left out.
-fn host_arrays(
-    tensors: Vec<PackTensor>,
-    is_wanted: impl Fn(&str) -> bool,
-    path: &Path,
-) -> Result<BTreeMap<String, HostArray>> {
-    let fail = |name: &str, problem: String| Error::encoder(path, format!("{name}: {problem}"));
-    let tensors: Vec<PackTensor> = (tensors.into_iter())
-        .filter(|tensor| tensor.dtype.is_float() && is_wanted(&tensor.name))
-        .collect();
-    // Names may share their values, but not without limit.
-    let length = path.metadata().map_or(u64::MAX, |file| file.len());
-    let bytes = tensors.iter().map(|tensor| tensor.byte_len() as u64);
-    if bytes.fold(0, u64::saturating_add) > length.saturating_mul(MOST_SHARING) {
-        return Err(Error::encoder(
-            path,
-            format!(
-                "its tensors claim more than {MOST_SHARING} times the bytes of the file; do not use it"
-            ),
-        ));
-    }
-    let mut arrays = BTreeMap::new();
-    for tensor in tensors {
-        let (name, dtype, shape, _, bytes) =
-            (tensor.into_parts()).map_err(|problem| Error::encoder(path, problem.to_string()))?;
-        let shape = shape.to_vec();
-        let elements = shape
-            .iter()
-            .try_fold(1_usize, |all, size| all.checked_mul(*size));
-        if elements.and_then(|count| count.checked_mul(dtype.size())) != Some(bytes.len()) {
-            return Err(fail(
-                &name,
-                "its values do not fit its shape; do not use this file".into(),
-            ));
-        }
-        let values = TensorData::from_bytes(bytes, shape.clone(), dtype);
-        let values = values.convert::<f32>().try_into_vec();
-        let values = values.map_err(|problem| fail(&name, format!("{problem:?}")))?;
-        arrays.insert(name, HostArray { shape, values });
-    }
-    Ok(arrays)
-}
-
-/// The tensors of a folder, and the file that errors are about. Values are read later.
-fn folder_tensors(folder: &Path) -> Result<(Vec<PackTensor>, PathBuf)> {
-    let safetensors = folder.join("model.safetensors");
-    let pytorch = folder.join("pytorch_model.bin");
-    let index = folder.join(INDEX);
-    if safetensors.is_file() {
-        let mut store = SafetensorsStore::from_file(&safetensors);
-        Ok((read(&mut store, &safetensors)?, safetensors))
-    } else if index.is_file() {
-        let mut tensors = Vec::new();
-        for file in distributed(&index)? {
-            let path = folder.join(file);
-            tensors.extend(read(&mut SafetensorsStore::from_file(&path), &path)?);
-        }
-        Ok((tensors, index))
-    } else if pytorch.is_file() {
-        Ok((pytorch_tensors(&pytorch)?, pytorch))
-    } else {
-        Err(Error::encoder(
-            folder,
-            "this folder has neither model.safetensors nor pytorch_model.bin; download one of them from the model's page",
-        ))
-    }
-}
-
-/// The files that an index lists, which are beside it.
-fn distributed(index: &Path) -> Result<BTreeSet<String>> {
-    let text = read_text(index, LARGEST_CONFIG)?;
-    let json: Value = serde_json::from_str(&text)
-        .map_err(|problem| Error::encoder(index, format!("not JSON: {problem}")))?;
-    let files: Option<BTreeSet<String>> = json["weight_map"].as_object().and_then(|map| {
-        let names = map.values().map(|file| file.as_str().map(String::from));
-        names.collect()
-    });
-    let is_name = |file: &String| !file.contains(['/', '\\', ':']) && file != "..";
-    match files {
-        Some(files) if !files.is_empty() && files.iter().all(is_name) => Ok(files),
-        _ => Err(Error::encoder(
-            index,
-            "`weight_map` does not map tensors to files beside it; download the file again",
-        )),
-    }
-}
-
-#[cfg(feature = "train")]
-fn pytorch_tensors(path: &Path) -> Result<Vec<PackTensor>> {
-    // By default this store renumbers lists without gaps, so a missing layer would be replaced by the next one.
-    let mut store = burn::store::PytorchStore::from_file(path).map_indices_contiguous(false);
-    read(&mut store, path)
-}
-
-/// Without the feature `train`, the reader of PyTorch's files is not compiled: model folders hold safetensors.
-#[cfg(not(feature = "train"))]
-fn pytorch_tensors(path: &Path) -> Result<Vec<PackTensor>> {
-    Err(Error::encoder(
-        path,
-        "files of PyTorch are read only by builds with the Cargo feature `train`; convert it to model.safetensors, or build \
-         with the feature",
-    ))
-}
-
 /// Loads weights with Hugging Face names from safetensors bytes into a transformer.
 pub fn weights_from_bytes(transformer: &mut Transformer, bytes: Vec<u8>) -> Result<()> {
     let path = Path::new("weights in memory");
     let mut store = SafetensorsStore::from_bytes(Some(bytes));
     apply_tensors(transformer, read(&mut store, path)?, path)
-}
-
-/// All tensors of a file.
-fn read<S: ModuleStore>(store: &mut S, path: &Path) -> Result<Vec<PackTensor>>
-where
-    S::Error: std::fmt::Display,
-{
-    let tensors = store.get_all_tensors();
-    let tensors = tensors.map_err(|problem| Error::encoder(path, problem.to_string()))?;
-    let tensors: Vec<PackTensor> = tensors.values().cloned().collect();
-    check_sizes(&tensors, path)?;
-    Ok(tensors)
-}
-
-/// Fails if a tensor claims more bytes than its file has. A file of PyTorch can say of a few bytes that they are a tensor of any
-/// size. Values are read later.
-fn check_sizes(tensors: &[PackTensor], path: &Path) -> Result<()> {
-    let Ok(file) = path.metadata() else {
-        return Ok(()); // weights in memory
-    };
-    for tensor in tensors {
-        let sizes = tensor.shape.iter().map(|size| *size as u128);
-        let bytes = sizes.fold(tensor.dtype.size() as u128, u128::saturating_mul);
-        if bytes > u128::from(file.len()) {
-            return Err(Error::encoder(
-                path,
-                format!(
-                    "{} claims {bytes} bytes, but the file has {}; do not use it",
-                    tensor.name,
-                    file.len()
-                ),
-            ));
-        }
-    }
-    Ok(())
 }
 
 fn apply_tensors(
@@ -448,36 +290,4 @@ fn joined_name(path: &str) -> Option<String> {
 /// A remark on the name of a tensor in the file, if it is known.
 fn in_file(name: Option<String>) -> String {
     name.map_or_else(String::new, |name| format!(" ({name} in the file)"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_index_lists_files_beside_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join(INDEX);
-        let listed = |weight_map: Value| {
-            let index =
-                serde_json::json!({"metadata": {"total_size": 8}, "weight_map": weight_map});
-            std::fs::write(&path, index.to_string()).unwrap();
-            distributed(&path)
-        };
-        let two = serde_json::json!({"a": "model-2.safetensors", "b": "model-1.safetensors", "c": "model-2.safetensors"});
-        let files: Vec<String> = listed(two).unwrap().into_iter().collect();
-        assert_eq!(files, ["model-1.safetensors", "model-2.safetensors"]);
-        for bad in [
-            serde_json::json!({"a": "../model.safetensors"}),
-            serde_json::json!({"a": "/etc/passwd"}),
-            serde_json::json!({"a": "c:\\x"}),
-            serde_json::json!({"a": ".."}),
-            serde_json::json!({"a": 1}),
-            serde_json::json!({}),
-            serde_json::json!(null),
-        ] {
-            let problem = listed(bad).unwrap_err().to_string();
-            assert!(problem.contains("weight_map"), "{problem}");
-        }
-    }
 }

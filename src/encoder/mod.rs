@@ -17,6 +17,7 @@ mod pooling;
 pub mod tokenizer;
 pub mod transformer;
 pub mod vocabulary;
+pub mod weight_files;
 pub mod window;
 pub mod word_vectors;
 

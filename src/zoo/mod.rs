@@ -12,6 +12,8 @@ mod draft;
 mod fetching;
 #[cfg(feature = "hub")]
 mod hub_index;
+#[cfg(feature = "train")]
+pub mod import;
 pub mod index;
 #[cfg(feature = "hub")]
 pub mod limits;

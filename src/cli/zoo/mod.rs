@@ -1,5 +1,6 @@
-//! `nerzoo zoo`: list, show, check, publish, fetch and push models.
+//! `nerzoo zoo`: list, show, check, publish, fetch, push and import models.
 
+mod import;
 mod index;
 mod list;
 mod publish;
@@ -33,6 +34,8 @@ enum Verb {
     Push(push::Push),
     /// Make a published model of a run: a folder of the zoo with a model card.
     Publish(publish::Publish),
+    /// Make a model folder of a model of another program.
+    Import(import::Import),
     /// Check the hashes of a model's files, and on request its score.
     Verify(verify::Verify),
     /// Write the tables of RESULTS.md from files of scores, or check them.
@@ -50,6 +53,7 @@ impl ZooArgs {
             Verb::Pull(verb) => verb.run(),
             Verb::Push(verb) => verb.run(),
             Verb::Publish(verb) => verb.run(),
+            Verb::Import(verb) => verb.run(),
             Verb::Verify(verb) => verb.run(),
             Verb::Results(verb) => verb.run(),
             Verb::Index(verb) => verb.run(),

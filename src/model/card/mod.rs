@@ -4,6 +4,7 @@
 
 mod body;
 mod escape;
+mod imported;
 mod scores;
 
 use std::fmt::Write;
@@ -16,6 +17,7 @@ use crate::recipe::Recipe;
 use crate::text::Labels;
 use escape::yaml;
 pub use escape::{code, markdown};
+pub use imported::{ImportedCard, imported_card};
 
 /// The key of `metrics.json` with what publishing adds.
 pub const PUBLICATION: &str = "publication";
