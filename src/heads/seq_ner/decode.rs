@@ -38,23 +38,42 @@ pub fn candidates(head: &SeqNer, states: &WordStates) -> Vec<TagScores> {
     .collect()
 }
 
-/// The mentions of a sentence. A mention's score is the lowest probability among its tags.
-pub fn mentions(head: &SeqNer, config: &Config, scores: &TagScores) -> Vec<Mention> {
-    let mut emissions = scores.emissions.clone();
-    if config.none_bias != 0.0 {
-        for row in emissions.chunks_exact_mut(scores.tags) {
-            row[0] += config.none_bias as f32;
+impl TagScores {
+    /// The scores of all tags of each word with the bias of O added: [words, tags].
+    fn biased(&self, config: &Config) -> Vec<f32> {
+        let mut emissions = self.emissions.clone();
+        if config.none_bias != 0.0 {
+            for row in emissions.chunks_exact_mut(self.tags) {
+                row[0] += config.none_bias as f32;
+            }
+        }
+        emissions
+    }
+
+    /// The tag that is chosen from these scores for each word.
+    fn choose(&self, emissions: &[f32]) -> Vec<usize> {
+        match &self.crf {
+            None => emissions
+                .chunks_exact(self.tags)
+                .map(host::argmax)
+                .collect(),
+            Some(crf) => crf.viterbi(emissions),
         }
     }
-    let (chosen, probabilities) = match &scores.crf {
-        None => {
-            let rows = emissions.chunks_exact(scores.tags);
-            (
-                rows.map(host::argmax).collect(),
-                softmax(&emissions, scores.tags),
-            )
-        }
-        Some(crf) => (crf.viterbi(&emissions), crf.marginals(&emissions)),
+
+    /// The number of the tag of each word.
+    pub fn chosen(&self, config: &Config) -> Vec<usize> {
+        self.choose(&self.biased(config))
+    }
+}
+
+/// The mentions of a sentence. A mention's score is the lowest probability among its tags.
+pub fn mentions(head: &SeqNer, config: &Config, scores: &TagScores) -> Vec<Mention> {
+    let emissions = scores.biased(config);
+    let chosen = scores.choose(&emissions);
+    let probabilities = match &scores.crf {
+        None => softmax(&emissions, scores.tags),
+        Some(crf) => crf.marginals(&emissions),
     };
     let probability = |word: usize| probabilities[word * scores.tags + chosen[word]];
     combine(&chosen, config.tags, config.combiner)
