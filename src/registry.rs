@@ -20,7 +20,7 @@ use crate::heads::span_ner::SpanNer;
 use crate::heads::token_classifier::TokenClassifier;
 use crate::heads::{Head, Suggestion};
 use crate::model::folder::{self, ModelConfig};
-use crate::model::import::{self, ImportedModel};
+use crate::model::import::{self, ImportedModel, ReleasedFiles};
 use crate::model::manifest;
 use crate::model::tagger::Tagger;
 use crate::recipe::Recipe;
@@ -58,6 +58,8 @@ pub struct Entry {
     pub reach: fn(&Recipe) -> Result<Reach>,
     /// Writes a model folder with a token classifier of the transformers library as its head.
     pub import_tagger: fn(&Path, &TokenClassifier, ImportedModel<'_>) -> Result<()>,
+    /// Writes a model folder with the weights of a checkpoint that the authors' program wrote.
+    pub import_released: fn(&Path, ReleasedFiles<'_>) -> Result<()>,
     /// Loads the best checkpoint of an unfinished run.
     #[cfg(feature = "train")]
     pub load_checkpoint: Load,
@@ -147,6 +149,7 @@ impl Entry {
             import_tagger: |folder, classifier, model| {
                 import::write::<H>(folder, H::from_token_classifier(classifier)?, model)
             },
+            import_released: import::write_released::<H>,
             #[cfg(feature = "train")]
             load_checkpoint: |run, device, overrides| {
                 Ok(Box::new(train::load_checkpoint::<H>(

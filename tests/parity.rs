@@ -24,7 +24,7 @@ use nerzoo::encoder::batching::PieceBatch;
 use nerzoo::encoder::tokenizer::WordTokenizer;
 use nerzoo::encoder::transformer::TransformerConfig;
 use nerzoo::encoder::{
-    EncodedSentence, Encoder, EncoderConfig, LayerPooling, Pooling, WordStates, load,
+    EncodedSentence, Encoder, EncoderConfig, LayerPooling, Pooling, RowLayout, WordStates, load,
 };
 use nerzoo::heads::bundle::{Bundle, OutputHead};
 use nerzoo::heads::seq_ner::{self, Combiner, Config, Decoder, SeqNer, TagSet, combine};
@@ -167,6 +167,7 @@ fn encoder(transformer: TransformerConfig, layers: LayerPooling, device: &Device
         layers,
         overlap: 0,
         context: 0,
+        rows: RowLayout::Standard,
         features: None,
     }
     .init(device)

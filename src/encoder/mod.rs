@@ -25,6 +25,7 @@ use burn::module::Module;
 use burn::tensor::{Bool, Tensor};
 
 use batching::PieceBatch;
+pub use batching::RowLayout;
 pub use config::{EncoderConfig, MOST_CONTEXT, ScratchConfig};
 pub use encoded_sentence::{EncodedSentence, WordPieces};
 use features::WordFeatures;

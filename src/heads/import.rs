@@ -84,6 +84,23 @@ impl Arrays {
         Ok(Self(arrays))
     }
 
+    /// Weights of a checkpoint. Without a common prefix `module.`, which PyTorch adds for training on several devices. An
+    /// array without values is an error.
+    pub(super) fn of(weights: BTreeMap<String, HostArray>) -> Result<Self> {
+        const PARALLEL: &str = "module.";
+        if let Some((name, _)) = weights
+            .iter()
+            .find(|(_, array)| array.values.is_empty() || array.shape.is_empty())
+        {
+            return Err(problem(format!("{name} has no values")));
+        }
+        let mut all = Self(weights);
+        if all.0.keys().all(|name| name.starts_with(PARALLEL)) {
+            all = all.split(PARALLEL);
+        }
+        Ok(all)
+    }
+
     /// The arrays as a safetensors file.
     pub(super) fn write(&self) -> Result<Vec<u8>> {
         let bytes: BTreeMap<&String, Vec<u8>> = self
@@ -235,6 +252,38 @@ impl Arrays {
         match self.0.keys().next() {
             Some(name) => Err(problem(format!("{name} is not a parameter of {paper}"))),
             None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_of_parallel_training_lose_their_prefix() {
+        let array = |shape: &[usize]| HostArray::zeros(shape);
+        let map = |names: &[&str]| {
+            names
+                .iter()
+                .map(|name| (name.to_string(), array(&[1])))
+                .collect()
+        };
+        let names = |arrays: Arrays| arrays.0.into_keys().collect::<Vec<_>>();
+        assert_eq!(
+            names(Arrays::of(map(&["module.a", "module.b"])).unwrap()),
+            ["a", "b"]
+        );
+        assert_eq!(
+            names(Arrays::of(map(&["a", "module.b"])).unwrap()),
+            ["a", "module.b"]
+        );
+        for shape in [vec![], vec![0], vec![2, 0]] {
+            let array = HostArray {
+                values: vec![0.0; shape.iter().product()],
+                shape,
+            };
+            assert!(Arrays::of(BTreeMap::from([("a".into(), array)])).is_err());
         }
     }
 }

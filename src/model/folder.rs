@@ -430,7 +430,7 @@ pub fn folder_of(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::encoder::{LayerPooling, Pooling, ScratchConfig};
+    use crate::encoder::{LayerPooling, Pooling, RowLayout, ScratchConfig};
     use crate::heads::seq_ner::{self, SeqNer};
     use crate::heads::settings::{Preset, Settings};
 
@@ -470,6 +470,7 @@ mod tests {
             layers: LayerPooling::Last,
             overlap: 0,
             context: 0,
+            rows: RowLayout::Standard,
             features: None,
         };
         let head = seq_ner::Config::of(Preset::Paper);

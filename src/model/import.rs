@@ -1,5 +1,6 @@
 //! Models made of the weights of other programs.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::json;
@@ -11,12 +12,15 @@ use super::recognizer::Recognizer;
 use crate::device;
 use crate::encoder::features::FeatureChoice;
 use crate::encoder::tokenizer::WordTokenizer;
+use crate::encoder::transformer::TransformerConfig;
 use crate::encoder::{EncoderConfig, load};
 use crate::error::{Error, Result};
 use crate::heads::Head;
 use crate::heads::import::ImportedHead;
+use crate::heads::released::ReleasedSettings;
 use crate::heads::settings::Settings;
 use crate::hub::Origin;
+use crate::nn::host::HostArray;
 use crate::recipe::{DataConfig, EncoderChoice, PredictConfig, Recipe, TrainConfig};
 
 /// The name of a corpus that an imported model's files do not name.
@@ -120,6 +124,43 @@ pub fn write<H: Head>(
         half: false,
     };
     folder::write(folder, &files)
+}
+
+/// The parts of a checkpoint that the authors of a paper trained.
+#[derive(Debug)]
+pub struct ReleasedFiles<'a> {
+    /// All weights by the names that the authors' program gives them.
+    pub weights: BTreeMap<String, HostArray>,
+    /// The settings of the authors' program.
+    pub settings: &'a ReleasedSettings,
+    /// Sizes of the encoder.
+    pub transformer: TransformerConfig,
+    /// Its tokenizer.
+    pub tokenizer: WordTokenizer,
+    /// Where the checkpoint comes from.
+    pub facts: ImportFacts,
+}
+
+/// Writes a model folder with the weights of a checkpoint that the authors' program wrote.
+pub fn write_released<H: Head>(folder: &Path, files: ReleasedFiles<'_>) -> Result<()> {
+    let released = H::from_released(files.weights, files.settings)?;
+    let (features, bytes) = released.features.unzip();
+    let model = ImportedModel {
+        encoder: EncoderConfig {
+            transformer: files.transformer,
+            pooling: released.pooling,
+            layers: released.layers,
+            overlap: EncoderChoice::default().overlap,
+            context: released.context,
+            rows: released.rows,
+            features,
+        },
+        weights: EncoderWeights::Bytes(released.encoder),
+        features: bytes,
+        tokenizer: files.tokenizer,
+        facts: files.facts,
+    };
+    write::<H>(folder, released.head, model)
 }
 
 /// A recipe that describes the model. It was not trained with it, so what concerns training has the defaults.

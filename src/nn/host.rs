@@ -52,12 +52,13 @@ impl HostArray {
         }
     }
 
-    /// `[rows, columns, 1, ...]` as `[columns, rows]`; an array without dimensions as it is.
+    /// `[rows, columns, 1, ...]` as `[columns, rows]`; an array of another shape as it is.
     pub fn transposed(self) -> Self {
-        let Some(rows) = self.shape.first().copied() else {
-            return self;
-        };
+        let rows = self.shape.first().copied().unwrap_or(0);
         let columns = self.shape.get(1).copied().unwrap_or(1);
+        if rows == 0 || rows.checked_mul(columns) != Some(self.values.len()) {
+            return self;
+        }
         let values = (0..rows * columns)
             .map(|index| self.values[(index % rows) * columns + index / rows])
             .collect();
@@ -65,6 +66,20 @@ impl HostArray {
             shape: vec![columns, rows],
             values,
         }
+    }
+
+    /// The given rows of `[rows, ...]`, in their order. Rows that are not there are left out.
+    pub fn select_rows(&self, rows: &[usize]) -> Self {
+        let width = self.shape.iter().skip(1).product::<usize>();
+        let found = rows
+            .iter()
+            .filter_map(|row| self.values.get(row * width..(row + 1) * width));
+        let values: Vec<f32> = found.flatten().copied().collect();
+        let mut shape = self.shape.clone();
+        if let Some(count) = shape.first_mut() {
+            *count = values.len().checked_div(width).unwrap_or(0);
+        }
+        Self { shape, values }
     }
 }
 

@@ -7,7 +7,7 @@ use burn::tensor::{Device, Tensor};
 use libtest_mimic::Trial;
 use nerzoo::encoder::batching::PieceBatch;
 use nerzoo::encoder::tokenizer::WordTokenizer;
-use nerzoo::encoder::{EncoderConfig, LayerPooling, Pooling, WordStates, load};
+use nerzoo::encoder::{EncoderConfig, LayerPooling, Pooling, RowLayout, WordStates, load};
 use nerzoo::heads::bopn::import::PARAMETERS;
 use nerzoo::heads::bopn::{
     Bopn, Config, Decoding, Gold, GridCell, Mode, Offset, OffsetScheme, mentions,
@@ -76,6 +76,7 @@ impl<'a> Model<'a> {
             layers: LayerPooling::Last,
             overlap: 0,
             context: 0,
+            rows: RowLayout::Standard,
             features: None,
         }
         .init(&device);

@@ -8,7 +8,7 @@ use burn::tensor::activation::sigmoid;
 use burn::tensor::{Device, Tensor};
 use libtest_mimic::{Failed, Trial};
 use nerzoo::encoder::batching::{PackedRows, PieceBatch};
-use nerzoo::encoder::{EncoderConfig, LayerPooling, Pooling, WordStates, load};
+use nerzoo::encoder::{EncoderConfig, LayerPooling, Pooling, RowLayout, WordStates, load};
 use nerzoo::heads::diffusion_ner::import::layer_name;
 use nerzoo::heads::diffusion_ner::{
     Config, Denoised, DiffusionNer, EncodedWords, Expansion, Gold, GoldEntity, NoiseSchedule,
@@ -199,6 +199,7 @@ impl<'a> Model<'a> {
             layers: LayerPooling::Last,
             overlap: 0,
             context: 0,
+            rows: RowLayout::Standard,
             features: None,
         }
         .init(&device);

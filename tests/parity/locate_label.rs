@@ -11,7 +11,7 @@ use nerzoo::encoder::batching::PieceBatch;
 use nerzoo::encoder::features::{FeatureConfig, LstmInput};
 use nerzoo::encoder::tokenizer::WordTokenizer;
 use nerzoo::encoder::vocabulary::FeatureVocabulary;
-use nerzoo::encoder::{EncodedSentence, EncoderConfig, LayerPooling, Pooling, load};
+use nerzoo::encoder::{EncodedSentence, EncoderConfig, LayerPooling, Pooling, RowLayout, load};
 use nerzoo::heads::import::Layout;
 use nerzoo::heads::locate_label::import::{FEATURES, PARAMETERS};
 use nerzoo::heads::locate_label::{
@@ -77,6 +77,7 @@ impl<'a> Model<'a> {
             layers: LayerPooling::MeanOfLastFour,
             overlap: 0,
             context: 1,
+            rows: RowLayout::Standard,
             features: Some(features(fixture)),
         };
         let imported = LocateLabel::import(&fixture.under("w.")).unwrap();

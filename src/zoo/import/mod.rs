@@ -1,11 +1,13 @@
 //! Models of other programs as model folders.
 
 mod card;
+mod released;
 mod transformers;
 
 use std::fs;
 use std::path::Path;
 
+pub use released::{ReleasedOptions, import_released};
 pub use transformers::import_transformers;
 
 use super::staging;

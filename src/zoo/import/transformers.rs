@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::card::CardMetadata;
 use super::{make_folder, refuse_unsupported};
 use crate::encoder::tokenizer::WordTokenizer;
-use crate::encoder::{EncoderConfig, LayerPooling, Pooling, load};
+use crate::encoder::{EncoderConfig, LayerPooling, Pooling, RowLayout, load};
 use crate::error::{Error, Result};
 use crate::heads::token_classifier::{HiddenLayer, TokenClassifier};
 use crate::hub::{Found, Hub, RepoId};
@@ -55,6 +55,7 @@ pub fn import_transformers(name: &str, hub: &Hub, out: &Path, force: bool) -> Re
         layers: LayerPooling::Last,
         overlap: OVERLAP,
         context: 0,
+        rows: RowLayout::Standard,
         features: None,
     };
     let facts = facts(&found, architecture);
