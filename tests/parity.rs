@@ -7,6 +7,8 @@ mod bopn;
 mod common;
 #[path = "parity/diffusion_ner.rs"]
 mod diffusion_ner;
+#[path = "parity/import.rs"]
+mod import;
 #[path = "parity/locate_label.rs"]
 mod locate_label;
 
