@@ -143,7 +143,7 @@ pub(super) fn released(
     weights: BTreeMap<String, HostArray>,
     settings: &ReleasedSettings,
 ) -> Result<ReleasedModel<Config>> {
-    let (encoder, mut head) = convert(Arrays::of(weights)?)?;
+    let (encoder, head) = convert(Arrays::of(weights)?)?;
     let size = |name: &str, dimension: usize| {
         let array = head.0.get(name);
         array
@@ -178,8 +178,14 @@ pub(super) fn released(
             "it has {classes} labels of cells, which window_size = {offsets} and this offset_mode do not give"
         )));
     }
+    let (labels, order) = settings.types(size("types", 0))?;
+    let mut type_order = vec![0; order.len()];
+    for (number, index) in order.into_iter().enumerate() {
+        type_order[index] = number;
+    }
     let defaults = Config::of(Preset::Released);
     let config = Config {
+        type_order,
         offsets,
         mode,
         lstm_width: size("span_norm.gamma.bias", 0),
@@ -205,9 +211,6 @@ pub(super) fn released(
         },
         ..defaults
     };
-    let types = head.take("types")?;
-    let (labels, order) = settings.types(types.shape[0])?;
-    head.0.insert("types".into(), types.select_rows(&order));
     Ok(ReleasedModel {
         head: ImportedHead {
             config,
