@@ -60,6 +60,8 @@ pub struct Entry {
     pub import_tagger: fn(&Path, &TokenClassifier, ImportedModel<'_>) -> Result<()>,
     /// Writes a model folder with the weights of a checkpoint that the authors' program wrote.
     pub import_released: fn(&Path, ReleasedFiles<'_>) -> Result<()>,
+    /// The configuration of a model folder, and its head as a token classifier of the transformers library.
+    pub export_tagger: fn(&Path, &[Assignment]) -> Result<(ModelConfig, TokenClassifier)>,
     /// Loads the best checkpoint of an unfinished run.
     #[cfg(feature = "train")]
     pub load_checkpoint: Load,
@@ -150,6 +152,10 @@ impl Entry {
                 import::write::<H>(folder, H::from_token_classifier(classifier)?, model)
             },
             import_released: import::write_released::<H>,
+            export_tagger: |folder, overrides| {
+                let (config, head) = folder::load_head::<H>(folder, overrides)?;
+                Ok((config, head.to_token_classifier()?))
+            },
             #[cfg(feature = "train")]
             load_checkpoint: |run, device, overrides| {
                 Ok(Box::new(train::load_checkpoint::<H>(

@@ -61,7 +61,7 @@ enum Command {
     Analyse(analyse::Analyse),
     /// Find the entities in texts.
     Predict(predict::Predict),
-    /// List, show, check, publish, fetch, push and import models.
+    /// List, show, check, publish, fetch, push, import and export models.
     Zoo(zoo::ZooArgs),
     /// Serve models over HTTP, with a page to try them.
     Serve(serve::Serve),

@@ -10,6 +10,7 @@
 pub mod batching;
 mod config;
 mod encoded_sentence;
+pub mod export;
 mod family;
 pub mod features;
 pub mod load;

@@ -338,6 +338,15 @@ pub fn load<H: Head>(
     device: &Device,
     overrides: &[Assignment],
 ) -> Result<ModelTagger<H>> {
+    let (config, model) = load_model::<H>(folder, device, overrides)?;
+    tagger(folder, config, model)
+}
+
+fn load_model<H: Head>(
+    folder: &Path,
+    device: &Device,
+    overrides: &[Assignment],
+) -> Result<(ModelConfig, Recognizer<H>)> {
     let manifest = Manifest::read(folder)?;
     manifest.require(&REQUIRED, folder)?;
     manifest::verify_files(folder, &manifest)?;
@@ -345,7 +354,13 @@ pub fn load<H: Head>(
     let weights = folder.join("model.safetensors");
     Shapes::of(&model).check_file(&weights)?;
     load_weights(&mut model, &weights)?;
-    tagger(folder, config, model)
+    Ok((config, model))
+}
+
+/// Loads the head of a model folder, and its configuration, after checking the hashes of its files.
+pub fn load_head<H: Head>(folder: &Path, overrides: &[Assignment]) -> Result<(ModelConfig, H)> {
+    let (config, model) = load_model::<H>(folder, &crate::device::cpu(), overrides)?;
+    Ok((config, model.head))
 }
 
 /// Loads the weights of a training checkpoint with the description in the run's folder.

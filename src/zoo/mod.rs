@@ -8,6 +8,8 @@
 mod archive;
 #[cfg(feature = "train")]
 mod draft;
+#[cfg(feature = "train")]
+pub mod export;
 #[cfg(feature = "hub")]
 mod fetching;
 #[cfg(feature = "hub")]
