@@ -14,13 +14,14 @@ use crate::error::{Error, Result, nearest};
 use crate::heads::bopn::Bopn;
 use crate::heads::bundle::Bundle;
 use crate::heads::diffusion_ner::DiffusionNer;
-use crate::heads::import::Imported;
 use crate::heads::locate_label::LocateLabel;
 use crate::heads::seq_ner::SeqNer;
 use crate::heads::settings::{self, Setting};
 use crate::heads::span_ner::SpanNer;
+use crate::heads::token_classifier::TokenClassifier;
 use crate::heads::{Head, Suggestion};
 use crate::model::folder::{self, ModelConfig};
+use crate::model::import::{self, ImportedModel, ReleasedFiles};
 use crate::model::manifest;
 use crate::model::tagger::Tagger;
 use crate::recipe::Recipe;
@@ -58,8 +59,12 @@ pub struct Entry {
     pub suggest: fn(&Stats) -> Vec<Suggestion>,
     /// Which entities it can represent with the settings of a recipe.
     pub reach: fn(&Recipe) -> Result<Reach>,
-    /// Converts weights of the authors' code, held in memory as safetensors.
-    pub import: fn(&[u8]) -> Result<Imported>,
+    /// Writes a model folder with a token classifier of the transformers library as its head.
+    pub import_tagger: fn(&Path, &TokenClassifier, ImportedModel<'_>) -> Result<()>,
+    /// Writes a model folder with the weights of a checkpoint that the authors' program wrote.
+    pub import_released: fn(&Path, ReleasedFiles<'_>) -> Result<()>,
+    /// The configuration of a model folder, and its head as a token classifier of the transformers library.
+    pub export_tagger: fn(&Path, &[Assignment]) -> Result<(ModelConfig, TokenClassifier)>,
     /// Loads the best checkpoint of an unfinished run.
     #[cfg(feature = "train")]
     pub load_checkpoint: Load,
@@ -76,6 +81,9 @@ pub struct Entry {
     #[cfg(feature = "train")]
     pub memory: fn(&Recipe, Corpus, &Device) -> Result<Vec<MemoryEstimate>>,
 }
+
+/// The name of the head that tags words one by one, as token classifiers do.
+pub const TAGGER: &str = "seq_ner";
 
 /// The heads of this crate. A static, so that only this crate compiles them.
 static HEADS: &[Entry] = &[
@@ -146,7 +154,14 @@ impl Entry {
             check_weights: folder::check_weights::<H>,
             suggest: H::suggest,
             reach: |recipe| Ok(H::reach(&recipe.head_config::<H::Config>()?)),
-            import: H::import,
+            import_tagger: |folder, classifier, model| {
+                import::write::<H>(folder, H::from_token_classifier(classifier)?, model)
+            },
+            import_released: import::write_released::<H>,
+            export_tagger: |folder, overrides| {
+                let (config, head) = folder::load_head::<H>(folder, overrides)?;
+                Ok((config, head.to_token_classifier()?))
+            },
             #[cfg(feature = "train")]
             load_checkpoint: |run, device, overrides| {
                 Ok(Box::new(train::load_checkpoint::<H>(

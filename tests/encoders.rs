@@ -17,7 +17,9 @@ use half::{bf16, f16};
 use nerzoo::encoder::batching::PieceBatch;
 use nerzoo::encoder::tokenizer::WordTokenizer;
 use nerzoo::encoder::window::windows;
-use nerzoo::encoder::{EncodedSentence, Encoder, EncoderConfig, LayerPooling, Pooling, load};
+use nerzoo::encoder::{
+    EncodedSentence, Encoder, EncoderConfig, LayerPooling, Pooling, RowLayout, load,
+};
 use nerzoo::error::Result;
 use nerzoo::nn::host::floats;
 use nerzoo::text::Sentence;
@@ -89,6 +91,7 @@ fn load_encoder(folder: &Path, layers: LayerPooling, device: &Device) -> Result<
         layers,
         overlap: 0,
         context: 0,
+        rows: RowLayout::Standard,
         features: None,
     }
     .init(device);
@@ -277,6 +280,7 @@ fn gradients_equal_those_of_the_reference() {
                 layers: LayerPooling::Last,
                 overlap: 0,
                 context: 0,
+                rows: RowLayout::Standard,
                 features: None,
             };
             let mut encoder = encoder.init(&device);

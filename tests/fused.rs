@@ -18,7 +18,9 @@ use nerzoo::encoder::transformer::{
     Activation, AlbertLayout, DebertaConvolution, DebertaLayout, EncoderFamily, Layout,
     ModernbertLayout, MpnetLayout, Transformer, TransformerConfig,
 };
-use nerzoo::encoder::{EncodedSentence, EncoderConfig, LayerPooling, Pooling, ScratchConfig};
+use nerzoo::encoder::{
+    EncodedSentence, EncoderConfig, LayerPooling, Pooling, RowLayout, ScratchConfig,
+};
 use nerzoo::nn::bilstm::BiLstm;
 use nerzoo::nn::fused;
 use nerzoo::nn::fused::conv3d::Conv3dGelu;
@@ -153,6 +155,7 @@ fn encoder(layers: LayerPooling, dropout: f64) -> (EncoderConfig, PieceBatch) {
         layers,
         overlap: 4,
         context: 0,
+        rows: RowLayout::Standard,
         features: None,
     };
     let encoded = pieces.encode(&sentences);

@@ -17,7 +17,9 @@ use common::{difference, entities};
 use nerzoo::encoder::batching::PieceBatch;
 use nerzoo::encoder::tokenizer::WordTokenizer;
 use nerzoo::encoder::transformer::{Int8Kind, Int8Source, int8_kind};
-use nerzoo::encoder::{EncodedSentence, Encoder, EncoderConfig, LayerPooling, Pooling, load};
+use nerzoo::encoder::{
+    EncodedSentence, Encoder, EncoderConfig, LayerPooling, Pooling, RowLayout, load,
+};
 use nerzoo::error::{Error, Result};
 use nerzoo::model::manifest;
 use nerzoo::nn::fused;
@@ -105,6 +107,7 @@ fn load_encoder(folder: &Path) -> Encoder {
         layers: LayerPooling::Last,
         overlap: 0,
         context: 0,
+        rows: RowLayout::Standard,
         features: None,
     };
     let mut encoder = config.init(&Device::flex());

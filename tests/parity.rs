@@ -7,6 +7,8 @@ mod bopn;
 mod common;
 #[path = "parity/diffusion_ner.rs"]
 mod diffusion_ner;
+#[path = "parity/import.rs"]
+mod import;
 #[path = "parity/locate_label.rs"]
 mod locate_label;
 
@@ -24,10 +26,10 @@ use nerzoo::encoder::batching::PieceBatch;
 use nerzoo::encoder::tokenizer::WordTokenizer;
 use nerzoo::encoder::transformer::TransformerConfig;
 use nerzoo::encoder::{
-    EncodedSentence, Encoder, EncoderConfig, LayerPooling, Pooling, WordStates, load,
+    EncodedSentence, Encoder, EncoderConfig, LayerPooling, Pooling, RowLayout, WordStates, load,
 };
 use nerzoo::heads::bundle::{Bundle, OutputHead};
-use nerzoo::heads::seq_ner::{self, Combiner, Config, Decoder, SeqNer, combine};
+use nerzoo::heads::seq_ner::{self, Combiner, Config, Decoder, SeqNer, TagSet, combine};
 use nerzoo::heads::span_ner::{self, SpanNer};
 use nerzoo::heads::{Head, Overlaps, Preset, Settings};
 use nerzoo::nn::host::floats;
@@ -167,6 +169,7 @@ fn encoder(transformer: TransformerConfig, layers: LayerPooling, device: &Device
         layers,
         overlap: 0,
         context: 0,
+        rows: RowLayout::Standard,
         features: None,
     }
     .init(device)
@@ -369,7 +372,7 @@ impl Bundling {
             batch,
             softmax: head(Decoder::Softmax),
             crf: head(Decoder::Crf),
-            gold: seq_ner::Gold::new(&labels, &references),
+            gold: seq_ner::Gold::new(TagSet::Bio, &labels, &references),
             states,
         }
     }
@@ -592,7 +595,7 @@ impl Bundling {
             let found: Vec<Vec<[i64; 3]>> = chosen
                 .iter()
                 .map(|tags| {
-                    combine(tags, combiner)
+                    combine(tags, TagSet::Bio, combiner)
                         .into_iter()
                         .map(|(label, span)| [label as i64, span.start as i64, span.end as i64 - 1])
                         .collect()

@@ -11,7 +11,7 @@ use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
 use nerzoo::data::words::Segmentation;
 use nerzoo::encoder::tokenizer::WordTokenizer;
-use nerzoo::encoder::{EncoderConfig, LayerPooling, Pooling, ScratchConfig, WordStates};
+use nerzoo::encoder::{EncoderConfig, LayerPooling, Pooling, RowLayout, ScratchConfig, WordStates};
 use nerzoo::error::Result;
 use nerzoo::heads::{Head, Losses, Preset, Settings};
 use nerzoo::model::recognizer::Recognizer;
@@ -110,6 +110,7 @@ fn tagger() -> ModelTagger<Failing> {
         layers: LayerPooling::Last,
         overlap: 0,
         context: 0,
+        rows: RowLayout::Standard,
         features: None,
     };
     let labels = Labels::new(["PER"]);

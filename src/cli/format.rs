@@ -146,7 +146,7 @@ impl ReadArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::encoder::{EncoderConfig, LayerPooling, Pooling, ScratchConfig};
+    use crate::encoder::{EncoderConfig, LayerPooling, Pooling, RowLayout, ScratchConfig};
     use crate::heads::seq_ner::{self, SeqNer};
     use crate::heads::settings::{Preset, Settings};
     use crate::text::Labels;
@@ -211,6 +211,7 @@ mod tests {
             layers: LayerPooling::Last,
             overlap: 0,
             context: 0,
+            rows: RowLayout::Standard,
             features: None,
         };
         let head = seq_ner::Config::of(Preset::Paper);

@@ -69,7 +69,7 @@ enum Command {
     /// Find the entities in texts.
     #[command(after_help = examples::PREDICT)]
     Predict(predict::Predict),
-    /// List, show, check, publish, fetch and push models.
+    /// List, show, check, publish, fetch, push, import and export models.
     Zoo(zoo::ZooArgs),
     /// Serve models over HTTP, with a page to try them.
     #[command(after_help = examples::SERVE)]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
 
 use super::encoded_sentence::EncodedSentence;
 use super::tokenizer::WordTokenizer;
@@ -15,8 +16,34 @@ use super::vocabulary::{FeatureBatch, FeatureLookup};
 use super::window::windows;
 use crate::text::Sentence;
 
-/// Pieces that every row has in addition to those of its words: \[CLS\] and \[SEP\].
+/// Pieces that a row usually has in addition to those of its words: \[CLS\] and \[SEP\].
 const SPECIAL_PIECES: usize = 2;
+
+/// Where the special pieces of a row are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RowLayout {
+    /// `[CLS] left words right [SEP]`, where left and right are words of neighbouring sentences.
+    #[default]
+    Standard,
+    /// `[CLS] left [SEP] words [SEP] right`. A separator is only there if the neighbouring words are.
+    Separated,
+}
+
+impl RowLayout {
+    /// True for the standard layout.
+    pub fn is_standard(&self) -> bool {
+        *self == Self::Standard
+    }
+
+    /// The largest number of special pieces of a row.
+    fn special_pieces(self) -> usize {
+        match self {
+            Self::Standard => SPECIAL_PIECES,
+            Self::Separated => SPECIAL_PIECES + 1,
+        }
+    }
+}
 
 /// Rows of piece ids, one after the other without padding.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -110,6 +137,17 @@ impl PieceBatch {
         window: usize,
         overlap: usize,
     ) -> Self {
+        Self::with_layout(sentences, tokenizer, window, overlap, RowLayout::Standard)
+    }
+
+    /// The same with the special pieces elsewhere.
+    pub fn with_layout(
+        sentences: &[&EncodedSentence],
+        tokenizer: &WordTokenizer,
+        window: usize,
+        overlap: usize,
+        layout: RowLayout,
+    ) -> Self {
         let longest = sentences.iter().map(|sentence| sentence.words()).max();
         let words = longest.unwrap_or(0).max(1);
         let mut batch = Self {
@@ -124,9 +162,9 @@ impl PieceBatch {
             piece_count: vec![1; sentences.len() * words],
             features: None,
         };
-        let limit = window.saturating_sub(SPECIAL_PIECES).max(1);
+        let limit = window.saturating_sub(layout.special_pieces()).max(1);
         for sentence in sentences {
-            batch.push(sentence, tokenizer, limit, overlap);
+            batch.push(sentence, tokenizer, limit, overlap, layout);
         }
         batch
     }
@@ -138,7 +176,9 @@ impl PieceBatch {
         tokenizer: &WordTokenizer,
         limit: usize,
         overlap: usize,
+        layout: RowLayout,
     ) {
+        let is_separated = layout == RowLayout::Separated;
         let first_word = self.len() * self.words;
         self.sentence_rows.push(self.rows.len());
         self.lengths.push(sentence.words());
@@ -154,6 +194,9 @@ impl PieceBatch {
             let start = ids.len();
             ids.push(tokenizer.cls_id());
             left.iter().for_each(|word| ids.extend_from_slice(word));
+            if is_separated && !left.is_empty() {
+                ids.push(tokenizer.sep_id());
+            }
             for word in part.words.clone() {
                 // Only a word that is longer than a whole window loses pieces: those past the limit.
                 let count = counts[word].min(limit);
@@ -164,8 +207,13 @@ impl PieceBatch {
                 let from = sentence.starts[word];
                 ids.extend_from_slice(&sentence.ids[from..from + count]);
             }
+            if is_separated && !right.is_empty() {
+                ids.push(tokenizer.sep_id());
+            }
             right.iter().for_each(|word| ids.extend_from_slice(word));
-            ids.push(tokenizer.sep_id());
+            if !is_separated {
+                ids.push(tokenizer.sep_id());
+            }
             self.rows.lengths.push(ids.len() - start);
         }
     }
@@ -199,6 +247,8 @@ pub struct PieceBatcher {
     pub overlap: usize,
     /// Whether the words of neighbouring sentences are read with each sentence.
     pub has_context: bool,
+    /// Where the special pieces of a row are.
+    pub layout: RowLayout,
 }
 
 impl PieceBatcher {
@@ -215,7 +265,8 @@ impl PieceBatcher {
         indices: &[usize],
     ) -> PieceBatch {
         let rows: Vec<&EncodedSentence> = indices.iter().map(|index| &encoded[*index]).collect();
-        let batch = PieceBatch::new(&rows, &self.tokenizer, self.window, self.overlap);
+        let (window, overlap) = (self.window, self.overlap);
+        let batch = PieceBatch::with_layout(&rows, &self.tokenizer, window, overlap, self.layout);
         let features = self.features.as_ref().map(|lookup| {
             let chosen: Vec<&Sentence> = indices.iter().map(|index| &sentences[*index]).collect();
             lookup.batch(&chosen, batch.words)

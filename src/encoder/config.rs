@@ -6,7 +6,7 @@ use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
 use super::Encoder;
-use super::batching::PieceBatcher;
+use super::batching::{PieceBatcher, RowLayout};
 use super::features::FeatureConfig;
 use super::pooling::{LayerPooling, Pooling};
 use super::tokenizer::WordTokenizer;
@@ -88,6 +88,9 @@ pub struct EncoderConfig {
     /// Number of neighbouring sentences read with each one, on each side.
     #[serde(default)]
     pub context: usize,
+    /// Where the special pieces of a row are.
+    #[serde(default, skip_serializing_if = "RowLayout::is_standard")]
+    pub rows: RowLayout,
     /// Word features that are joined with the transformer's states.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub features: Option<FeatureConfig>,
@@ -147,6 +150,7 @@ impl EncoderConfig {
             window: self.transformer.window().saturating_sub(prompts),
             overlap: self.overlap,
             has_context: self.context > 0,
+            layout: self.rows,
         }
     }
 

@@ -1,13 +1,13 @@
 //! Pretrained encoders from folders in the Hugging Face layout.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
-use burn::store::burn_pack::{Error as PackError, Tensor as PackTensor};
+use burn::store::burn_pack::Tensor as PackTensor;
 use burn::store::{
     ApplyError, ApplyResult, FloatCastAdapter, KeyRemapper, ModuleAdapter, ModuleSnapshot,
-    ModuleStore, PyTorchToBurnAdapter, SafetensorsStore,
+    PyTorchToBurnAdapter, SafetensorsStore,
 };
 use burn::tensor::{Bytes, DType, Shape};
 use regex::Regex;
@@ -15,11 +15,12 @@ use serde_json::Value;
 
 use super::family::{self, parse_config};
 use super::tokenizer::OTHER_VOCABULARIES;
-use super::transformer::{Layout, Transformer, TransformerConfig};
+use super::transformer::{Activation, Layout, Transformer, TransformerConfig};
+use super::weight_files::{INDEX, folder_tensors, host_arrays, read};
 use crate::error::{Error, Result};
-use crate::files::{open_regular, read_text};
+use crate::files::read_text;
 use crate::hub::{Found, Hub, Wanted};
-use crate::nn::host::are_finite;
+use crate::nn::host::HostArray;
 
 /// Replacements, in order, that turn parameter names into ours, after a family's own replacements.
 const NAMES: &[(&str, &str)] = &[
@@ -68,10 +69,7 @@ const JOINED: &[(&str, &[&str])] = &[
 const NOT_ENCODER: &str = r"^(pooler|cls|lm_head|(?:pre_)?classifier|discriminator_predictions|generator_predictions|generator_lm_head|predictions|sop_classifier|vocab_transform|vocab_layer_norm|vocab_projector|qa_outputs|head\.(?:dense|norm)|decoder|rotary_emb|layers\.\d+\.attn\.rotary_emb|lm_predictions|mask_predictions|position_embeddings|embeddings\.(?:position|token_type)_ids)(\.|$)";
 
 /// Largest `config.json` or list of files in bytes.
-const LARGEST_CONFIG: u64 = 64 << 20;
-
-/// Name of the list of files over which weights are distributed.
-const INDEX: &str = "model.safetensors.index.json";
+pub(super) const LARGEST_CONFIG: u64 = 64 << 20;
 
 /// The files of a pretrained encoder. The weights come last: a download that has them has everything.
 const FILES: &[Wanted<'static>] = &[
@@ -107,143 +105,55 @@ pub fn find(name: &str, hub: &Hub) -> Result<Found> {
 
 /// Reads the sizes of a transformer from a folder's `config.json`.
 pub fn config(folder: &Path) -> Result<TransformerConfig> {
+    let json = config_json(folder)?;
+    let path = folder.join("config.json");
+    parse_config(&json).map_err(|problem| Error::encoder(&path, problem.to_string()))
+}
+
+/// Finds the folder of a model for a task, as [`find`] does; its card is downloaded as well.
+pub fn find_task_model(name: &str, hub: &Hub) -> Result<Found> {
+    let (first, others) = FILES.split_first().expect("the list is not empty");
+    let card = Wanted::optional(&[&["README.md"]]);
+    let wanted: Vec<Wanted<'_>> = [*first, card]
+        .into_iter()
+        .chain(others.iter().copied())
+        .collect();
+    hub.find(name, &wanted)
+}
+
+/// Reads a folder's `config.json` as it is.
+pub fn config_json(folder: &Path) -> Result<Value> {
     let path = folder.join("config.json");
     let text = read_text(&path, LARGEST_CONFIG)?;
-    let json: Value = serde_json::from_str(&text)
-        .map_err(|problem| Error::encoder(&path, format!("not JSON: {problem}")))?;
-    parse_config(&json).map_err(|problem| Error::encoder(&path, problem.to_string()))
+    serde_json::from_str(&text)
+        .map_err(|problem| Error::encoder(&path, format!("not JSON: {problem}")))
+}
+
+/// The activation with this name in a `config.json`. The error starts with `activation`.
+pub fn activation(name: &str) -> Result<Activation, String> {
+    family::activation(name).map_err(|problem| problem.to_string())
 }
 
 /// Loads a folder's weights into a transformer of the same sizes.
 pub fn weights(transformer: &mut Transformer, folder: &Path) -> Result<()> {
-    let safetensors = folder.join("model.safetensors");
-    let pytorch = folder.join("pytorch_model.bin");
-    let index = folder.join(INDEX);
-    if safetensors.is_file() {
-        apply(
-            transformer,
-            SafetensorsStore::from_file(&safetensors),
-            &safetensors,
-        )
-    } else if index.is_file() {
-        let mut tensors = Vec::new();
-        for file in distributed(&index)? {
-            let path = folder.join(file);
-            open_regular(&path)?;
-            tensors.extend(read(&mut SafetensorsStore::from_file(&path), &path)?);
-        }
-        apply_tensors(transformer, tensors, &index)
-    } else if pytorch.is_file() {
-        pytorch_weights(transformer, &pytorch)
-    } else {
-        Err(Error::encoder(
-            folder,
-            "this folder has neither model.safetensors nor pytorch_model.bin; download one of them from the model's page",
-        ))
-    }
+    let (tensors, path) = folder_tensors(folder)?;
+    apply_tensors(transformer, tensors, &path)
 }
 
-/// The files that an index lists, which are beside it.
-fn distributed(index: &Path) -> Result<BTreeSet<String>> {
-    let text = read_text(index, LARGEST_CONFIG)?;
-    let json: Value = serde_json::from_str(&text)
-        .map_err(|problem| Error::encoder(index, format!("not JSON: {problem}")))?;
-    let files: Option<BTreeSet<String>> = json["weight_map"].as_object().and_then(|map| {
-        let names = map.values().map(|file| file.as_str().map(String::from));
-        names.collect()
-    });
-    let is_name = |file: &String| !file.contains(['/', '\\', ':']) && file != "..";
-    match files {
-        Some(files) if !files.is_empty() && files.iter().all(is_name) => Ok(files),
-        _ => Err(Error::encoder(
-            index,
-            "`weight_map` does not map tensors to files beside it; download the file again",
-        )),
-    }
-}
-
-#[cfg(feature = "train")]
-fn pytorch_weights(transformer: &mut Transformer, path: &Path) -> Result<()> {
-    // By default this store renumbers lists without gaps, so a missing layer would be replaced by the next one.
-    let store = burn::store::PytorchStore::from_file(path).map_indices_contiguous(false);
-    apply(transformer, store, path)
-}
-
-/// Without the feature `train`, the reader of PyTorch's files is not compiled: model folders hold safetensors.
-#[cfg(not(feature = "train"))]
-fn pytorch_weights(_: &mut Transformer, path: &Path) -> Result<()> {
-    Err(Error::encoder(
-        path,
-        "files of PyTorch are read only by builds with the Cargo feature `train`; convert it to model.safetensors, or build \
-         with the feature",
-    ))
+/// Parameters of a folder that belong to a task's head: those that `is_wanted` accepts by name.
+pub fn task_weights(
+    folder: &Path,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<BTreeMap<String, HostArray>> {
+    let (tensors, path) = folder_tensors(folder)?;
+    host_arrays(tensors, is_wanted, &path)
 }
 
 /// Loads weights with Hugging Face names from safetensors bytes into a transformer.
 pub fn weights_from_bytes(transformer: &mut Transformer, bytes: Vec<u8>) -> Result<()> {
-    apply(
-        transformer,
-        SafetensorsStore::from_bytes(Some(bytes)),
-        Path::new("weights in memory"),
-    )
-}
-
-fn apply<S: ModuleStore>(transformer: &mut Transformer, mut store: S, path: &Path) -> Result<()>
-where
-    S::Error: std::fmt::Display,
-{
+    let path = Path::new("weights in memory");
+    let mut store = SafetensorsStore::from_bytes(Some(bytes));
     apply_tensors(transformer, read(&mut store, path)?, path)
-}
-
-/// All tensors of a file.
-fn read<S: ModuleStore>(store: &mut S, path: &Path) -> Result<Vec<PackTensor>>
-where
-    S::Error: std::fmt::Display,
-{
-    let tensors = store.get_all_tensors();
-    let tensors = tensors.map_err(|problem| Error::encoder(path, problem.to_string()))?;
-    let tensors: Vec<PackTensor> = tensors.values().cloned().collect();
-    check_sizes(&tensors, path)?;
-    Ok(tensors.into_iter().map(finite).collect())
-}
-
-/// The tensor, whose values fail to load if one of them is NaN or infinite.
-fn finite(tensor: PackTensor) -> PackTensor {
-    let (name, dtype, shape) = (tensor.name.clone(), tensor.dtype, tensor.shape.clone());
-    let (id, size) = (tensor.param_id, tensor.byte_len());
-    PackTensor::deferred(name.clone(), dtype, shape, id, size, move || {
-        let bytes = tensor.to_bytes()?;
-        if are_finite(&bytes, dtype) {
-            Ok(bytes)
-        } else {
-            Err(PackError::ValidationError(format!(
-                "{name} has a value that is not a finite number; the weights are unusable"
-            )))
-        }
-    })
-}
-
-/// Fails if a tensor claims more bytes than its file has. A file of PyTorch can say of a few bytes that they are a tensor of any
-/// size. Values are read later.
-fn check_sizes(tensors: &[PackTensor], path: &Path) -> Result<()> {
-    let Ok(file) = path.metadata() else {
-        return Ok(()); // weights in memory
-    };
-    for tensor in tensors {
-        let sizes = tensor.shape.iter().map(|size| *size as u128);
-        let bytes = sizes.fold(tensor.dtype.size() as u128, u128::saturating_mul);
-        if bytes > u128::from(file.len()) {
-            return Err(Error::encoder(
-                path,
-                format!(
-                    "{} claims {bytes} bytes, but the file has {}; do not use it",
-                    tensor.name,
-                    file.len()
-                ),
-            ));
-        }
-    }
-    Ok(())
 }
 
 fn apply_tensors(
@@ -380,36 +290,4 @@ fn joined_name(path: &str) -> Option<String> {
 /// A remark on the name of a tensor in the file, if it is known.
 fn in_file(name: Option<String>) -> String {
     name.map_or_else(String::new, |name| format!(" ({name} in the file)"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_index_lists_files_beside_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join(INDEX);
-        let listed = |weight_map: Value| {
-            let index =
-                serde_json::json!({"metadata": {"total_size": 8}, "weight_map": weight_map});
-            std::fs::write(&path, index.to_string()).unwrap();
-            distributed(&path)
-        };
-        let two = serde_json::json!({"a": "model-2.safetensors", "b": "model-1.safetensors", "c": "model-2.safetensors"});
-        let files: Vec<String> = listed(two).unwrap().into_iter().collect();
-        assert_eq!(files, ["model-1.safetensors", "model-2.safetensors"]);
-        for bad in [
-            serde_json::json!({"a": "../model.safetensors"}),
-            serde_json::json!({"a": "/etc/passwd"}),
-            serde_json::json!({"a": "c:\\x"}),
-            serde_json::json!({"a": ".."}),
-            serde_json::json!({"a": 1}),
-            serde_json::json!({}),
-            serde_json::json!(null),
-        ] {
-            let problem = listed(bad).unwrap_err().to_string();
-            assert!(problem.contains("weight_map"), "{problem}");
-        }
-    }
 }

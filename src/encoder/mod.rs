@@ -10,6 +10,7 @@
 pub mod batching;
 mod config;
 mod encoded_sentence;
+pub mod export;
 mod family;
 pub mod features;
 pub mod load;
@@ -17,6 +18,7 @@ mod pooling;
 pub mod tokenizer;
 pub mod transformer;
 pub mod vocabulary;
+pub mod weight_files;
 pub mod window;
 pub mod word_vectors;
 
@@ -24,6 +26,7 @@ use burn::module::Module;
 use burn::tensor::{Bool, Tensor};
 
 use batching::PieceBatch;
+pub use batching::RowLayout;
 pub use config::{EncoderConfig, MOST_CONTEXT, MOST_OVERLAP, ScratchConfig};
 pub use encoded_sentence::{EncodedSentence, WordPieces};
 use features::WordFeatures;

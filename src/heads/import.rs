@@ -8,6 +8,8 @@ use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 
 use crate::error::{Error, Result};
+use crate::nn::host::HostArray;
+use crate::text::Labels;
 
 /// The weights of another program under our names, as the bytes of safetensors files.
 #[derive(Debug, Clone)]
@@ -18,6 +20,17 @@ pub struct Imported {
     pub head: Vec<u8>,
     /// The weights of [`WordFeatures`](crate::encoder::features::WordFeatures), if the program has such.
     pub features: Option<Vec<u8>>,
+}
+
+/// A head made of the weights of another program.
+#[derive(Debug, Clone)]
+pub struct ImportedHead<C> {
+    /// Its settings.
+    pub config: C,
+    /// The entity types.
+    pub labels: Labels,
+    /// Its weights under our names, as the bytes of a safetensors file.
+    pub weights: Vec<u8>,
 }
 
 /// How the layout of a parameter in another program differs from ours.
@@ -37,30 +50,9 @@ pub(super) fn problem(message: String) -> Error {
     Error::Config(format!("the imported weights: {message}"))
 }
 
-/// A tensor on the host: its shape and its values in row-major order.
-#[derive(Debug, Clone)]
-pub(super) struct Array {
-    pub(super) shape: Vec<usize>,
-    pub(super) values: Vec<f32>,
-}
-
-impl Array {
-    /// [rows, columns, 1, ...] as [columns, rows].
-    pub(super) fn transposed(self) -> Self {
-        let (rows, columns) = (self.shape[0], self.shape.get(1).copied().unwrap_or(1));
-        let values = (0..rows * columns)
-            .map(|index| self.values[(index % rows) * columns + index / rows])
-            .collect();
-        Self {
-            shape: vec![columns, rows],
-            values,
-        }
-    }
-}
-
 /// Arrays by parameter name.
 #[derive(Debug, Default)]
-pub(super) struct Arrays(pub(super) BTreeMap<String, Array>);
+pub(super) struct Arrays(pub(super) BTreeMap<String, HostArray>);
 
 impl Arrays {
     /// All arrays of a safetensors file.
@@ -81,7 +73,7 @@ impl Arrays {
                 return Err(problem(format!("{name} is not in single precision (F32)")));
             }
             let (chunks, _) = view.data().as_chunks::<4>();
-            let array = Array {
+            let array = HostArray {
                 shape: view.shape().to_vec(),
                 values: (chunks.iter())
                     .map(|bytes| f32::from_le_bytes(*bytes))
@@ -90,6 +82,23 @@ impl Arrays {
             arrays.insert(name, array);
         }
         Ok(Self(arrays))
+    }
+
+    /// Weights of a checkpoint. Without a common prefix `module.`, which PyTorch adds for training on several devices. An
+    /// array without values is an error.
+    pub(super) fn of(weights: BTreeMap<String, HostArray>) -> Result<Self> {
+        const PARALLEL: &str = "module.";
+        if let Some((name, _)) = weights
+            .iter()
+            .find(|(_, array)| array.values.is_empty() || array.shape.is_empty())
+        {
+            return Err(problem(format!("{name} has no values")));
+        }
+        let mut all = Self(weights);
+        if all.0.keys().all(|name| name.starts_with(PARALLEL)) {
+            all = all.split(PARALLEL);
+        }
+        Ok(all)
     }
 
     /// The arrays as a safetensors file.
@@ -117,7 +126,7 @@ impl Arrays {
             .into_iter()
             .partition(|(name, _)| name.starts_with(prefix));
         self.0 = others;
-        let matching: BTreeMap<String, Array> = matching;
+        let matching: BTreeMap<String, HostArray> = matching;
         Self(
             matching
                 .into_iter()
@@ -142,7 +151,7 @@ impl Arrays {
     }
 
     /// Inserts the query, key and value projections that PyTorch's attention keeps in one array.
-    pub(super) fn insert_attention_inputs(&mut self, array: Array, to: &str, is_weight: bool) {
+    pub(super) fn insert_attention_inputs(&mut self, array: HostArray, to: &str, is_weight: bool) {
         let third = array.values.len() / 3;
         let end = if is_weight { "weight" } else { "bias" };
         for (name, values) in ["query", "key", "value"]
@@ -151,7 +160,7 @@ impl Arrays {
         {
             let mut shape = array.shape.clone();
             shape[0] /= 3;
-            let part = Array {
+            let part = HostArray {
                 shape,
                 values: values.to_vec(),
             };
@@ -161,7 +170,7 @@ impl Arrays {
     }
 
     /// Removes and returns an array that must be there.
-    pub(super) fn take(&mut self, name: &str) -> Result<Array> {
+    pub(super) fn take(&mut self, name: &str) -> Result<HostArray> {
         self.0
             .remove(name)
             .ok_or_else(|| problem(format!("{name} is missing")))
@@ -185,7 +194,7 @@ impl Arrays {
             .zip(input_back.values.chunks(gates));
         into.0.insert(
             format!("{to}input.weight"),
-            Array {
+            HostArray {
                 shape: vec![input.shape[0], 2 * gates],
                 values: rows
                     .flat_map(|(forward, back)| [forward, back].concat())
@@ -194,14 +203,14 @@ impl Arrays {
         );
         into.0.insert(
             format!("{to}input.bias"),
-            Array {
+            HostArray {
                 shape: vec![2 * gates],
                 values: [bias, bias_back].concat(),
             },
         );
         into.0.insert(
             format!("{to}recurrent"),
-            Array {
+            HostArray {
                 shape: vec![2, recurrent.shape[0], gates],
                 values: [recurrent.values, recurrent_back.values].concat(),
             },
@@ -225,7 +234,7 @@ impl Arrays {
         from: &str,
         layer: usize,
         end: &str,
-    ) -> Result<(Array, Array, Vec<f32>)> {
+    ) -> Result<(HostArray, HostArray, Vec<f32>)> {
         let mut take = |name: &str| self.take(&format!("{from}{name}_l{layer}{end}"));
         let input = take("weight_ih")?.transposed();
         let recurrent = take("weight_hh")?.transposed();
@@ -243,6 +252,38 @@ impl Arrays {
         match self.0.keys().next() {
             Some(name) => Err(problem(format!("{name} is not a parameter of {paper}"))),
             None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_of_parallel_training_lose_their_prefix() {
+        let array = |shape: &[usize]| HostArray::zeros(shape);
+        let map = |names: &[&str]| {
+            names
+                .iter()
+                .map(|name| (name.to_string(), array(&[1])))
+                .collect()
+        };
+        let names = |arrays: Arrays| arrays.0.into_keys().collect::<Vec<_>>();
+        assert_eq!(
+            names(Arrays::of(map(&["module.a", "module.b"])).unwrap()),
+            ["a", "b"]
+        );
+        assert_eq!(
+            names(Arrays::of(map(&["a", "module.b"])).unwrap()),
+            ["a", "module.b"]
+        );
+        for shape in [vec![], vec![0], vec![2, 0]] {
+            let array = HostArray {
+                values: vec![0.0; shape.iter().product()],
+                shape,
+            };
+            assert!(Arrays::of(BTreeMap::from([("a".into(), array)])).is_err());
         }
     }
 }

@@ -9,10 +9,13 @@ pub mod import;
 pub mod locate_label;
 pub mod none_bias;
 pub mod overlaps;
+pub mod released;
 pub mod seq_ner;
 pub mod settings;
 pub mod span_ner;
+pub mod token_classifier;
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use burn::module::{Module, ModuleDisplay};
@@ -28,7 +31,11 @@ use crate::data::check::Reach;
 use crate::data::stats::Stats;
 use crate::encoder::WordStates;
 use crate::error::{Error, Result};
+use crate::nn::host::HostArray;
 use crate::text::{Labels, Mention, Sentence};
+use import::ImportedHead;
+use released::{ReleasedModel, ReleasedSettings};
+use token_classifier::TokenClassifier;
 
 /// The part of a model that one paper describes: from the encoder's word states to a loss and to mentions.
 ///
@@ -132,6 +139,33 @@ pub trait Head: Module + ModuleDisplay + Debug + Send + Sync + 'static {
     fn import(_weights: &[u8]) -> Result<Imported> {
         Err(Error::Config(format!(
             "no import of weights is known for {}",
+            Self::name()
+        )))
+    }
+
+    /// The model of a checkpoint that the authors' program wrote: its weights, and the program's settings.
+    fn from_released(
+        _weights: BTreeMap<String, HostArray>,
+        _settings: &ReleasedSettings,
+    ) -> Result<ReleasedModel<Self::Config>> {
+        Err(Error::Config(format!(
+            "the authors of {} released no program whose checkpoints could be imported",
+            Self::name()
+        )))
+    }
+
+    /// The head with the weights of a token classifier of the transformers library.
+    fn from_token_classifier(_classifier: &TokenClassifier) -> Result<ImportedHead<Self::Config>> {
+        Err(Error::Config(format!(
+            "{} does not tag words one by one, so it cannot be made of a token classifier",
+            Self::name()
+        )))
+    }
+
+    /// The head as a token classifier of the transformers library. Fails, with the reason, if its mentions would differ.
+    fn to_token_classifier(&self) -> Result<TokenClassifier> {
+        Err(Error::Config(format!(
+            "{} does not tag words one by one; a token classifier of transformers cannot express it",
             Self::name()
         )))
     }

@@ -399,6 +399,15 @@ fn read_tokenizer(folder: &Path) -> Result<WordTokenizer> {
     WordTokenizer::from_file(&inside(folder, "tokenizer.json")?)
 }
 
+/// Loads the head of a model folder, and its configuration, after checking the hashes of its files.
+pub fn load_head<H: Head>(folder: &Path, overrides: &[Assignment]) -> Result<(ModelConfig, H)> {
+    let manifest = Manifest::read(folder)?;
+    manifest.require(&REQUIRED, folder)?;
+    manifest::verify_files(folder, &manifest)?;
+    let (config, model) = load_model::<H>(folder, &crate::device::cpu(), overrides)?;
+    Ok((config, model.head))
+}
+
 /// Loads the weights of a training checkpoint with the description in the run's folder.
 pub fn load_checkpoint<H: Head>(
     run: &Path,
@@ -489,7 +498,7 @@ pub fn folder_of(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::encoder::{LayerPooling, Pooling, ScratchConfig};
+    use crate::encoder::{LayerPooling, Pooling, RowLayout, ScratchConfig};
     use crate::heads::seq_ner::{self, SeqNer};
     use crate::heads::settings::{Preset, Settings};
 
@@ -529,6 +538,7 @@ mod tests {
             layers: LayerPooling::Last,
             overlap: 0,
             context: 0,
+            rows: RowLayout::Standard,
             features: None,
         };
         let head = seq_ner::Config::of(Preset::Paper);

@@ -5,6 +5,7 @@ pub mod card;
 pub mod cut;
 pub mod document;
 pub mod folder;
+pub mod import;
 pub mod long_sentence;
 pub mod manifest;
 pub mod parameters;

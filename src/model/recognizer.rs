@@ -70,7 +70,7 @@ impl<H: Head> Recognizer<H> {
 mod tests {
     use super::*;
     use crate::encoder::tokenizer::WordTokenizer;
-    use crate::encoder::{EncodedSentence, LayerPooling, Pooling, ScratchConfig};
+    use crate::encoder::{EncodedSentence, LayerPooling, Pooling, RowLayout, ScratchConfig};
     use crate::heads::bopn::{self, Bopn};
     use crate::heads::settings::{Preset, Settings};
     use crate::nn::host::floats;
@@ -93,6 +93,7 @@ mod tests {
             layers: LayerPooling::Last,
             overlap: 4,
             context: 0,
+            rows: RowLayout::Standard,
             features: None,
         };
         let labels = Labels::new(["A", "B", "C"]);

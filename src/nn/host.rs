@@ -34,6 +34,55 @@ pub fn integers<const D: usize>(tensor: Tensor<D, Int>) -> Vec<i32> {
         .expect("converted to i32")
 }
 
+/// A tensor on the host: its shape and its values in row-major order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HostArray {
+    /// The size of each dimension.
+    pub shape: Vec<usize>,
+    /// As many values as the product of the sizes.
+    pub values: Vec<f32>,
+}
+
+impl HostArray {
+    /// An array of zeros.
+    pub fn zeros(shape: &[usize]) -> Self {
+        Self {
+            shape: shape.to_vec(),
+            values: vec![0.0; shape.iter().product()],
+        }
+    }
+
+    /// `[rows, columns, 1, ...]` as `[columns, rows]`; an array of another shape as it is.
+    pub fn transposed(self) -> Self {
+        let rows = self.shape.first().copied().unwrap_or(0);
+        let columns = self.shape.get(1).copied().unwrap_or(1);
+        if rows == 0 || rows.checked_mul(columns) != Some(self.values.len()) {
+            return self;
+        }
+        let values = (0..rows * columns)
+            .map(|index| self.values[(index % rows) * columns + index / rows])
+            .collect();
+        Self {
+            shape: vec![columns, rows],
+            values,
+        }
+    }
+
+    /// The given rows of `[rows, ...]`, in their order. Rows that are not there are left out.
+    pub fn select_rows(&self, rows: &[usize]) -> Self {
+        let width = self.shape.iter().skip(1).product::<usize>();
+        let found = rows
+            .iter()
+            .filter_map(|row| self.values.get(row * width..(row + 1) * width));
+        let values: Vec<f32> = found.flatten().copied().collect();
+        let mut shape = self.shape.clone();
+        if let Some(count) = shape.first_mut() {
+            *count = values.len().checked_div(width).unwrap_or(0);
+        }
+        Self { shape, values }
+    }
+}
+
 /// The index of the largest value of a row; the first of equal maxima, 0 for an empty row.
 pub fn argmax(row: &[f32]) -> usize {
     (1..row.len()).fold(

@@ -287,6 +287,7 @@ mod tests {
                 window: 32,
                 overlap: 4,
                 has_context: false,
+                layout: crate::encoder::RowLayout::Standard,
             },
             head: crate::heads::Settings::of(crate::heads::Preset::Paper),
             labels: Labels::new(["X"]),

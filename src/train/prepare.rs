@@ -17,7 +17,7 @@ use crate::encoder::features::{FeatureChoice, FeatureConfig};
 use crate::encoder::tokenizer::WordTokenizer;
 use crate::encoder::transformer::Execution;
 use crate::encoder::vocabulary::FeatureVocabulary;
-use crate::encoder::{EncodedSentence, EncoderConfig, load, word_vectors};
+use crate::encoder::{EncodedSentence, EncoderConfig, RowLayout, load, word_vectors};
 use crate::error::{Error, Result};
 use crate::files::write_atomic;
 use crate::heads::{Head, Overlaps, Settings};
@@ -105,6 +105,7 @@ impl<H: Head> PreparedRun<H> {
             layers: choice.layers,
             overlap: choice.overlap,
             context: choice.context,
+            rows: RowLayout::Standard,
             features,
         };
         let segmentation =

@@ -134,7 +134,7 @@ mod tests {
 
     use super::*;
     use crate::encoder::transformer::TransformerConfig;
-    use crate::encoder::{Encoder, EncoderConfig, LayerPooling, Pooling, ScratchConfig};
+    use crate::encoder::{Encoder, EncoderConfig, LayerPooling, Pooling, RowLayout, ScratchConfig};
 
     #[test]
     fn the_rate_rises_and_falls() {
@@ -235,6 +235,7 @@ mod tests {
             layers: LayerPooling::Last,
             overlap: 4,
             context: 0,
+            rows: RowLayout::Standard,
             features: None,
         };
         let device = crate::device::cpu();

@@ -8,10 +8,14 @@
 mod archive;
 #[cfg(feature = "train")]
 mod draft;
+#[cfg(feature = "train")]
+pub mod export;
 #[cfg(feature = "hub")]
 mod fetching;
 #[cfg(feature = "hub")]
 mod hub_index;
+#[cfg(feature = "train")]
+pub mod import;
 pub mod index;
 #[cfg(feature = "hub")]
 pub mod limits;

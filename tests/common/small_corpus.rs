@@ -26,6 +26,7 @@ pub fn variants(head: &str) -> Vec<Variant> {
         "seq_ner" => vec![
             variant("softmax", &[]),
             variant("crf", &["head.decoder=crf", "head.combiner=strict"]),
+            variant("bioes", &["head.tags=bioes", "head.transform=gelu"]),
         ],
         "span_ner" => vec![
             variant("boundary", &["head.representation=boundary"]),

@@ -7,7 +7,7 @@ use burn::tensor::{Device, Tensor};
 use libtest_mimic::Trial;
 use nerzoo::encoder::batching::PieceBatch;
 use nerzoo::encoder::tokenizer::WordTokenizer;
-use nerzoo::encoder::{EncoderConfig, LayerPooling, Pooling, WordStates, load};
+use nerzoo::encoder::{EncoderConfig, LayerPooling, Pooling, RowLayout, WordStates, load};
 use nerzoo::heads::bopn::import::PARAMETERS;
 use nerzoo::heads::bopn::{
     Bopn, Config, Decoding, Gold, GridCell, Mode, Offset, OffsetScheme, mentions,
@@ -21,6 +21,7 @@ use nerzoo::text::{Entity, Labels, Mention, Sentence};
 use serde_json::Value;
 
 use super::common::{Fixture, assert_close};
+use super::import::tagged;
 use super::{
     Names, batch, common_encoder, device_cases, no_dropout, padded_ids, renamed, sentence,
     transposed,
@@ -32,6 +33,7 @@ pub fn cases(path: &Path) -> Vec<Trial> {
         &[
             ("label_cases", check_label_cases),
             ("decode_cases", check_decode_cases),
+            ("import", check_import),
         ],
     );
     cases.extend(device_cases(
@@ -76,6 +78,7 @@ impl<'a> Model<'a> {
             layers: LayerPooling::Last,
             overlap: 0,
             context: 0,
+            rows: RowLayout::Standard,
             features: None,
         }
         .init(&device);
@@ -436,4 +439,30 @@ fn check_decode_cases(fixture: &Fixture) {
         }
     }
     assert!(!cases.is_empty(), "{}", fixture.name);
+}
+
+/// The entities of the authors' program from a model folder that was imported from their weights.
+fn check_import(fixture: &Fixture) {
+    let types: Vec<String> = serde_json::from_value(fixture.json["types"].clone()).unwrap();
+    for (parse_offset, name) in [(true, "pred_offset"), (false, "pred_center")] {
+        let mut settings = fixture.json["config"].clone();
+        settings["types"] = types.clone().into();
+        settings["parse_offset"] = parse_offset.into();
+        let found = tagged(fixture, "bopn", &settings, &sentences(fixture));
+        let found: Vec<Vec<[i64; 3]>> = (found.iter())
+            .map(|mentions| {
+                let number = |mention: &Mention| {
+                    let (span, label) = (mention.entity.span, &mention.entity.label);
+                    let kind = types.iter().position(|name| name == label).unwrap();
+                    [span.start as i64, span.end as i64 - 1, kind as i64]
+                };
+                let mut numbers: Vec<[i64; 3]> = mentions.iter().map(number).collect();
+                numbers.sort();
+                numbers
+            })
+            .collect();
+        let mut expected = lists(&fixture.json[name]);
+        expected.iter_mut().for_each(|list| list.sort());
+        assert_eq!(found, expected, "{} {name}", fixture.name);
+    }
 }

@@ -1,6 +1,7 @@
 //! DiffusionNER against the authors' code, from their parameter names on.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use burn::module::Module;
 use burn::optim::GradientsParams;
@@ -8,7 +9,8 @@ use burn::tensor::activation::sigmoid;
 use burn::tensor::{Device, Tensor};
 use libtest_mimic::{Failed, Trial};
 use nerzoo::encoder::batching::{PackedRows, PieceBatch};
-use nerzoo::encoder::{EncoderConfig, LayerPooling, Pooling, WordStates, load};
+use nerzoo::encoder::tokenizer::WordTokenizer;
+use nerzoo::encoder::{EncoderConfig, LayerPooling, Pooling, RowLayout, WordStates, load};
 use nerzoo::heads::diffusion_ner::import::layer_name;
 use nerzoo::heads::diffusion_ner::{
     Config, Denoised, DiffusionNer, EncodedWords, Expansion, Gold, GoldEntity, NoiseSchedule,
@@ -16,13 +18,14 @@ use nerzoo::heads::diffusion_ner::{
     candidates, choose, entities, loss_of_matches, matching, noisy, sample, signals,
 };
 use nerzoo::heads::{Head, Overlaps, Preset, Settings};
-use nerzoo::model::folder;
+use nerzoo::model::folder::{self, ModelConfig};
 use nerzoo::model::recognizer::Recognizer;
 use nerzoo::nn::host::floats;
 use nerzoo::text::{Entity, Labels, Sentence};
 use serde_json::Value;
 
 use super::common::{Fixture, assert_close};
+use super::import::imported;
 use super::{Names, common_encoder, device_cases, no_dropout, renamed, sentence, transposed};
 
 pub fn cases(path: &Path) -> Vec<Trial> {
@@ -34,6 +37,7 @@ pub fn cases(path: &Path) -> Vec<Trial> {
                 check_noising(fixture);
             }),
             ("decode_cases", check_decode_cases),
+            ("import", check_import),
         ],
     );
     cases.extend(device_cases(
@@ -199,6 +203,7 @@ impl<'a> Model<'a> {
             layers: LayerPooling::Last,
             overlap: 0,
             context: 0,
+            rows: RowLayout::Standard,
             features: None,
         }
         .init(&device);
@@ -544,4 +549,88 @@ pub fn schedules_differ() -> Result<(), Failed> {
     let kept = |variance| NoiseSchedule::new(variance, 1000).alpha_bar[500];
     assert!(kept(Variance::Cosine) > 2.0 * kept(Variance::Linear));
     Ok(())
+}
+
+/// The entities of the authors' program, from a model folder that was imported from their weights, with their noise.
+fn check_import(fixture: &Fixture) {
+    let own = |key: &str| fixture.json[key].clone();
+    let mut settings = serde_json::json!({"num_proposals": own("K"), "timesteps": own("T")});
+    for key in [
+        "types",
+        "sampling_timesteps",
+        "scale",
+        "soi_pooling",
+        "extand_noise_spans",
+        "beta_schedule",
+        "pool_type",
+    ] {
+        settings[key] = own(key);
+    }
+    let (_folder, out) = imported(fixture, "diffusion_ner", &settings);
+    let device = super::common::first_device();
+    let config = ModelConfig::read(&out).unwrap();
+    let head = config.head_config::<DiffusionNer>(&out).unwrap();
+    let mut model =
+        Recognizer::<DiffusionNer>::new(&config.encoder, &head, &config.labels, &device);
+    let weights = std::fs::read(out.join("model.safetensors")).unwrap();
+    folder::load_weights_from_bytes(&mut model, weights).unwrap();
+    let tokenizer = WordTokenizer::from_file(&out.join("tokenizer.json")).unwrap();
+    let batcher = config.encoder.batcher(Arc::new(tokenizer), 0);
+    let list = |value: &Value| -> Vec<String> { serde_json::from_value(value.clone()).unwrap() };
+    let mut sentences = sentences(fixture);
+    for (sentence, item) in sentences
+        .iter_mut()
+        .zip(fixture.json["sentences"].as_array().unwrap())
+    {
+        (sentence.left, sentence.right) = (list(&item["ltokens"]), list(&item["rtokens"]));
+    }
+    let encoded = batcher.encode(&sentences);
+    let batch = batcher.make_batch(
+        &sentences,
+        &encoded,
+        &(0..sentences.len()).collect::<Vec<_>>(),
+    );
+    assert_eq!(
+        super::padded_ids(&batch),
+        fixture.integers("in.encodings"),
+        "{}",
+        fixture.name
+    );
+    let words = model.head.encode(&model.states(&batch, false));
+    let trajectory = sample(&model.head, &words, &mut Recorded::new(fixture, &head));
+    let types = list(&fixture.json["types"]);
+    for (name, expected) in fixture.json["decoded"].as_object().unwrap() {
+        let Some((threshold, ending)) = name
+            .strip_prefix("thr")
+            .and_then(|name| name.split_once('_'))
+        else {
+            continue;
+        };
+        let config_of_case = Config {
+            threshold: threshold.parse().unwrap(),
+            overlaps: match ending {
+                "nested" => Overlaps::Nested,
+                "flat" => Overlaps::Flat,
+                _ => Overlaps::Any,
+            },
+            ..head.clone()
+        };
+        let expected: Vec<Vec<[f64; 4]>> = serde_json::from_value(expected.clone()).unwrap();
+        for (found, expected) in candidates(&trajectory).into_iter().zip(expected) {
+            let chosen = choose(&config_of_case, &found);
+            let found: Vec<(usize, usize, &str)> = (chosen.iter())
+                .map(|found| (found.left, found.right, config.labels.name(found.class - 1)))
+                .collect();
+            let expected: Vec<(usize, usize, &str)> = (expected.iter())
+                .map(|[left, right, class, _]| {
+                    (
+                        *left as usize,
+                        *right as usize,
+                        types[*class as usize].as_str(),
+                    )
+                })
+                .collect();
+            assert_eq!(found, expected, "{} {name}", fixture.name);
+        }
+    }
 }

@@ -11,7 +11,7 @@ use nerzoo::encoder::batching::PieceBatch;
 use nerzoo::encoder::features::{FeatureConfig, LstmInput};
 use nerzoo::encoder::tokenizer::WordTokenizer;
 use nerzoo::encoder::vocabulary::FeatureVocabulary;
-use nerzoo::encoder::{EncodedSentence, EncoderConfig, LayerPooling, Pooling, load};
+use nerzoo::encoder::{EncodedSentence, EncoderConfig, LayerPooling, Pooling, RowLayout, load};
 use nerzoo::heads::import::Layout;
 use nerzoo::heads::locate_label::import::{FEATURES, PARAMETERS};
 use nerzoo::heads::locate_label::{
@@ -27,12 +27,19 @@ use nerzoo::text::{Entity, Labels, Sentence, Span};
 use serde_json::Value;
 
 use super::common::{Fixture, assert_close};
+use super::import::tagged;
 use super::{
     Names, common_encoder, device_cases, no_dropout, renamed, sentence, strings, transposed,
 };
 
 pub fn cases(path: &Path) -> Vec<Trial> {
-    let mut cases = super::cases(path, &[("suppression_cases", check_suppression_cases)]);
+    let mut cases = super::cases(
+        path,
+        &[
+            ("suppression_cases", check_suppression_cases),
+            ("import", check_import),
+        ],
+    );
     cases.extend(device_cases(
         path,
         &[
@@ -77,6 +84,7 @@ impl<'a> Model<'a> {
             layers: LayerPooling::MeanOfLastFour,
             overlap: 0,
             context: 1,
+            rows: RowLayout::Standard,
             features: Some(features(fixture)),
         };
         let imported = LocateLabel::import(&fixture.under("w.")).unwrap();
@@ -591,4 +599,48 @@ fn check_suppression_cases(fixture: &Fixture) {
         }
     }
     assert!(!cases.is_empty(), "{}", fixture.name);
+}
+
+/// The entities of the authors' program from a model folder that was imported from their weights.
+fn check_import(fixture: &Fixture) {
+    let mut settings = fixture.json["config"].clone();
+    for key in [
+        "types",
+        "iou_spn",
+        "iou_classifier",
+        "neg_entity_count",
+        "pos_map",
+        "word2inx",
+    ] {
+        settings[key] = fixture.json[key].clone();
+    }
+    settings["window_size"] = fixture.json["window_sizes"].clone();
+    settings["nms"] = fixture.json["eval_delta"].clone();
+    let found = tagged(fixture, "locate_label", &settings, &sentences(fixture));
+    let types = strings(&fixture.json["types"]);
+    let expected: Vec<Vec<[f64; 4]>> =
+        serde_json::from_value(fixture.json["eval_pred_start_end_type_score"].clone()).unwrap();
+    assert!(expected.iter().any(|list| !list.is_empty()));
+    for (found, mut expected) in found.iter().zip(expected) {
+        expected.sort_by(|one, other| one.partial_cmp(other).unwrap());
+        let entities: Vec<&Entity> = found.iter().map(|mention| &mention.entity).collect();
+        let theirs: Vec<Entity> = (expected.iter())
+            .map(|[start, end, kind, _]| {
+                Entity::new(*start as usize, *end as usize, types[*kind as usize])
+            })
+            .collect();
+        assert_eq!(
+            entities,
+            theirs.iter().collect::<Vec<_>>(),
+            "{}",
+            fixture.name
+        );
+        for (mention, [.., score]) in found.iter().zip(expected) {
+            assert!(
+                (mention.score as f64 - score.min(1.0)).abs() < 1e-4,
+                "{}",
+                fixture.name
+            );
+        }
+    }
 }

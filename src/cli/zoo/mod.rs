@@ -1,5 +1,7 @@
-//! `nerzoo zoo`: list, show, check, publish, fetch and push models.
+//! `nerzoo zoo`: list, show, check, publish, fetch, push, import and export models.
 
+mod export;
+mod import;
 mod index;
 mod list;
 mod publish;
@@ -36,6 +38,10 @@ enum Verb {
     Publish(publish::Publish),
     /// Store a model's weights in eight bits, if its F1 stays: a quarter of the size, faster on the CPU.
     Quantize(quantize::Quantize),
+    /// Make a model folder of a model of another program.
+    Import(import::Import),
+    /// Write a model for another program.
+    Export(export::Export),
     /// Check the hashes of a model's files, and on request its score.
     Verify(verify::Verify),
     /// Write the tables of RESULTS.md from files of scores, or check them.
@@ -54,6 +60,8 @@ impl ZooArgs {
             Verb::Push(verb) => verb.run(),
             Verb::Publish(verb) => verb.run(),
             Verb::Quantize(verb) => verb.run(),
+            Verb::Import(verb) => verb.run(),
+            Verb::Export(verb) => verb.run(),
             Verb::Verify(verb) => verb.run(),
             Verb::Results(verb) => verb.run(),
             Verb::Index(verb) => verb.run(),

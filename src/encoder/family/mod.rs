@@ -132,7 +132,7 @@ fn owned(names: &[(&str, &str)]) -> Vec<(String, String)> {
         .collect()
 }
 
-fn activation(name: &str) -> Result<Activation, ConfigError> {
+pub(super) fn activation(name: &str) -> Result<Activation, ConfigError> {
     match name {
         "gelu" => Ok(Activation::Gelu),
         "gelu_new" | "gelu_pytorch_tanh" => Ok(Activation::GeluNew),

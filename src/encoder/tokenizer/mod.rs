@@ -141,6 +141,11 @@ impl WordTokenizer {
         self.special.padding
     }
 
+    /// Id of the piece of words that the tokenizer does not know.
+    pub fn unknown_id(&self) -> u32 {
+        self.special.unknown
+    }
+
     /// Number of pieces in the vocabulary: all ids are below.
     pub fn vocabulary_size(&self) -> usize {
         // Ids can have gaps.

@@ -64,6 +64,8 @@ pub struct Config {
     pub mode: Mode,
     /// Encode the entity types together with the sentence; otherwise the scorer has a learned vector per type.
     pub type_input: bool,
+    /// The types' alphabetical numbers in the network's order, as convolutions mix neighbours; empty for alphabetical.
+    pub type_order: Vec<usize>,
     /// Width of the BiLSTM output, both directions together.
     pub lstm_width: usize,
     /// Dropout before the BiLSTM.
@@ -127,6 +129,23 @@ impl Config {
     pub(super) fn has_joint_types(&self) -> bool {
         self.joint_weight > 0.0
     }
+
+    /// The number of the type that the network has at an index, of this many.
+    pub(super) fn type_at(&self, index: usize, types: usize) -> usize {
+        match self.type_order.get(index) {
+            Some(number) if self.type_order.len() == types => *number,
+            _ => index,
+        }
+    }
+
+    /// The index at which the network has a type, of this many.
+    pub(super) fn index_of(&self, number: usize, types: usize) -> usize {
+        let mut order = self.type_order.iter();
+        let found = order.position(|other| *other == number);
+        found
+            .filter(|_| self.type_order.len() == types)
+            .unwrap_or(number)
+    }
 }
 
 impl Settings for Config {
@@ -141,6 +160,7 @@ impl Settings for Config {
             offsets: 2,
             mode: Mode::Both,
             type_input: true,
+            type_order: Vec::new(),
             lstm_width: 256,
             lstm_dropout: 0.5,
             region_width: 20,
@@ -182,6 +202,18 @@ impl Settings for Config {
             return Err(Error::Config(format!(
                 "lstm_width = {} must be even: half of it for each direction",
                 self.lstm_width
+            )));
+        }
+        let mut numbers = self.type_order.clone();
+        numbers.sort_unstable();
+        if numbers
+            .iter()
+            .zip(0..)
+            .any(|(number, index)| *number != index)
+        {
+            return Err(Error::Config(format!(
+                "type_order must have each number from 0 to {} once",
+                numbers.len() - 1
             )));
         }
         at_least_one("biaffine_width", self.biaffine_width)?;
@@ -229,8 +261,32 @@ mod tests {
         let problem = read("offset = 1").unwrap_err().to_string();
         assert!(problem.contains("unknown field `offset`"), "{problem}");
         assert!(read("preset = \"other\"").is_err());
-        for wrong in ["lstm_width = 7", "smoothing = 1.0", "lstm_dropout = -0.1"] {
+        for wrong in [
+            "lstm_width = 7",
+            "smoothing = 1.0",
+            "lstm_dropout = -0.1",
+            "type_order = [0, 2]",
+            "type_order = [0, 0]",
+        ] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn types_have_an_order_of_their_own() {
+        let config = Config {
+            type_order: vec![2, 0, 1],
+            ..Config::of(Preset::Released)
+        };
+        config.check().unwrap();
+        for index in 0..3 {
+            assert_eq!(config.index_of(config.type_at(index, 3), 3), index);
+            // An order of another number of types is not used.
+            assert_eq!(
+                (config.type_at(index, 4), config.index_of(index, 4)),
+                (index, index)
+            );
+        }
+        assert_eq!(config.type_at(0, 3), 2);
     }
 }

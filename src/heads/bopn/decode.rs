@@ -171,12 +171,16 @@ pub fn grids(head: &Bopn, states: &WordStates) -> Vec<SentenceCells> {
 }
 
 fn read(head: &Bopn, decoding: Decoding, length: usize, cells: &[GridCell]) -> Vec<Mention> {
+    let name = |index: usize| {
+        let number = head.config.type_at(index, head.labels.len());
+        head.labels.name(number)
+    };
     mentions(&head.scheme, decoding, length, cells)
         .into_iter()
         .map(|((label, [start, end]), score)| Mention {
             entity: Entity {
                 span: Span::new(start as usize, end as usize + 1),
-                label: head.labels.name(label).to_string(),
+                label: name(label).to_string(),
             },
             score,
         })

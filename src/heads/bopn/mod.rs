@@ -43,12 +43,16 @@ pub use {
     target::{Offset, OffsetScheme},
 };
 
+use std::collections::BTreeMap;
+
 use burn::tensor::{Device, Tensor};
 
 use super::{Detail, Diagnosis, Head, Imported, Losses, Overlaps};
 use crate::data::check::Reach;
 use crate::encoder::WordStates;
 use crate::error::Result;
+use crate::heads::released::{ReleasedModel, ReleasedSettings};
+use crate::nn::host::HostArray;
 use crate::text::{Labels, Mention, Sentence};
 
 impl Head for Bopn {
@@ -119,5 +123,12 @@ impl Head for Bopn {
 
     fn import(weights: &[u8]) -> Result<Imported> {
         import::import(weights)
+    }
+
+    fn from_released(
+        weights: BTreeMap<String, HostArray>,
+        settings: &ReleasedSettings,
+    ) -> Result<ReleasedModel<Config>> {
+        import::released(weights, settings)
     }
 }

@@ -144,7 +144,7 @@ impl Gold {
             let mut entities = vec![Vec::new(); labels.len()];
             for entity in config.overlaps.entities(sentence).iter() {
                 if let Some(label) = labels.index(&entity.label) {
-                    let span = entity.span;
+                    let (span, label) = (entity.span, config.index_of(label, labels.len()));
                     entities[label].push([span.start as i32, span.end as i32 - 1]);
                 }
             }

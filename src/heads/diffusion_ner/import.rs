@@ -1,10 +1,24 @@
 //! Weights of the authors' DiffusionNER.
 
-use crate::error::Result;
-use crate::heads::import::{Array, Arrays, Imported, problem};
+use std::collections::BTreeMap;
 
-/// The prefix of the encoder's parameters.
-const ENCODER: &str = "bert.";
+use serde_json::Value;
+
+use super::config::{Config, Expansion, SpanFeatures, Variance};
+use crate::encoder::{LayerPooling, Pooling, RowLayout};
+use crate::error::Result;
+use crate::heads::Overlaps;
+use crate::heads::import::{Arrays, Imported, ImportedHead, problem};
+use crate::heads::released::{ReleasedModel, ReleasedSettings, class_order};
+use crate::heads::settings::{Preset, Settings};
+use crate::nn::host::HostArray;
+
+/// The prefixes that the encoder's parameters may have.
+const ENCODERS: [&str; 3] = ["bert.", "roberta.", "albert."];
+/// The prefix under which a checkpoint has the encoder a second time.
+const DUPLICATES: &str = "model.";
+/// The table of the noise schedule.
+const SCHEDULE: &str = "alphas_cumprod";
 
 /// The layers' names in the authors' code and here; `#` stands for an index. Weights of linear layers are transposed.
 /// The BiLSTM and the inputs of attention are rearranged and not listed.
@@ -57,13 +71,7 @@ const LAYERS: &[(&str, &str)] = &[
 /// Imports weights of the authors' DiffusionNER. The table of the noise schedule is skipped, as it is not a parameter; an
 /// unknown name is an error.
 pub(super) fn import(weights: &[u8]) -> Result<Imported> {
-    let mut given = Arrays::read_except(weights, |name| name == "alphas_cumprod")?;
-    let encoder = given.split(ENCODER);
-    let mut head = Arrays::default();
-    given.move_bilstm_layers(&mut head)?;
-    for (name, array) in given.0 {
-        insert(&mut head, &name, array)?;
-    }
+    let (encoder, head) = convert(Arrays::read_except(weights, |name| name == SCHEDULE)?)?;
     Ok(Imported {
         encoder: encoder.write()?,
         head: head.write()?,
@@ -71,8 +79,116 @@ pub(super) fn import(weights: &[u8]) -> Result<Imported> {
     })
 }
 
+/// The weights of the encoder and of the head.
+fn convert(mut given: Arrays) -> Result<(Arrays, Arrays)> {
+    let prefix = ENCODERS
+        .iter()
+        .find(|prefix| given.0.keys().any(|name| name.starts_with(**prefix)));
+    let encoder = given.split(prefix.unwrap_or(&ENCODERS[0]));
+    let mut head = Arrays::default();
+    given.move_bilstm_layers(&mut head)?;
+    for (name, array) in given.0 {
+        insert(&mut head, &name, array)?;
+    }
+    Ok((encoder, head))
+}
+
+/// The model of a checkpoint. Sizes come from the weights; the settings give the noise, the decoding and dropout.
+pub(super) fn released(
+    weights: BTreeMap<String, HostArray>,
+    settings: &ReleasedSettings,
+) -> Result<ReleasedModel<Config>> {
+    for (key, supported) in [
+        ("span_renewal", Value::from(false)),
+        ("step_ensemble", false.into()),
+        ("wo_self_attn", false.into()),
+        ("wo_cross_attn", false.into()),
+        ("step_embed_type", "add".into()),
+        ("sample_dist_type", "normal".into()),
+        ("pos_type", "sine".into()),
+    ] {
+        settings.only(key, supported)?;
+    }
+    let mut given = Arrays::of(weights)?;
+    // The encoder is there under a second name, and the schedule is no parameter.
+    drop(given.split(DUPLICATES));
+    given.0.remove(SCHEDULE);
+    let (encoder, mut head) = convert(given)?;
+    let count = |prefix: &str, end: &str| {
+        let numbers =
+            (0..).take_while(|number| head.0.contains_key(&format!("{prefix}{number}{end}")));
+        numbers.count()
+    };
+    let inner = head.0.get("layers.0.inner.bias");
+    let defaults = Config::of(Preset::Released);
+    let flat = settings.flag("no_overlapping")?.unwrap_or(false);
+    let overlaps = match (flat, settings.flag("no_partial_overlapping")?) {
+        (true, _) => Overlaps::Flat,
+        (false, Some(false)) => Overlaps::Any,
+        (false, _) => Overlaps::Nested,
+    };
+    let variances = [("cosine", Variance::Cosine), ("linear", Variance::Linear)];
+    let expansions = [("concat", Expansion::Random), ("repeat", Expansion::Repeat)];
+    let features = [
+        ("lrconcat", SpanFeatures::Ends),
+        ("meanpool", SpanFeatures::Mean),
+    ];
+    let config = Config {
+        spans: settings.count("num_proposals")?.unwrap_or(defaults.spans),
+        steps: settings
+            .count("sampling_timesteps")?
+            .unwrap_or(defaults.steps),
+        timesteps: settings.count("timesteps")?.unwrap_or(defaults.timesteps),
+        scale: settings.number("scale")?.unwrap_or(defaults.scale),
+        variance: settings
+            .choice("beta_schedule", &variances)?
+            .unwrap_or(defaults.variance),
+        expansion: settings
+            .choice("extand_noise_spans", &expansions)?
+            .unwrap_or(defaults.expansion),
+        features: settings
+            .choice("soi_pooling", &features)?
+            .unwrap_or(defaults.features),
+        lstm_layers: count("lstm.", ".recurrent"),
+        attention_layers: count("layers.", ".inner.bias"),
+        feed_forward: inner.map_or(defaults.feed_forward, |inner| inner.values.len()),
+        dropout: settings.number("prop_drop")?.unwrap_or(defaults.dropout),
+        threshold: settings
+            .number("entity_threshold")?
+            .unwrap_or(defaults.threshold),
+        overlaps,
+        ..defaults
+    };
+    let (weight, bias) = (
+        head.take("classifier.outer.weight")?,
+        head.take("classifier.outer.bias")?,
+    );
+    let (labels, order) = settings.types(bias.values.len().saturating_sub(1))?;
+    let order = class_order(&order);
+    let weight = weight.transposed().select_rows(&order).transposed();
+    head.0.insert("classifier.outer.weight".into(), weight);
+    head.0
+        .insert("classifier.outer.bias".into(), bias.select_rows(&order));
+    let poolings = [("max", Pooling::Max), ("mean", Pooling::Mean)];
+    Ok(ReleasedModel {
+        head: ImportedHead {
+            config,
+            labels,
+            weights: head.write()?,
+        },
+        encoder: encoder.write()?,
+        features: None,
+        pooling: settings
+            .choice("pool_type", &poolings)?
+            .unwrap_or(Pooling::Max),
+        layers: LayerPooling::Last,
+        context: settings.count("context")?.unwrap_or(2),
+        rows: RowLayout::Separated,
+    })
+}
+
 /// Inserts one of the authors' parameters under our name and in our layout.
-fn insert(head: &mut Arrays, name: &str, array: Array) -> Result<()> {
+fn insert(head: &mut Arrays, name: &str, array: HostArray) -> Result<()> {
     let (stem, kind) = name.rsplit_once('.').unwrap_or((name, ""));
     if let Some(layer) = stem
         .strip_prefix("spanattention.")

@@ -54,6 +54,8 @@ pub use {
     target::{GoldEntity, SentenceTarget, entities, noisy, signals},
 };
 
+use std::collections::BTreeMap;
+
 use burn::tensor::Device;
 
 use super::{Detail, Diagnosis, Head, Imported, Losses, Overlaps, Suggestion};
@@ -61,6 +63,8 @@ use crate::data::check::Reach;
 use crate::data::stats::Stats;
 use crate::encoder::WordStates;
 use crate::error::{Error, Result};
+use crate::heads::released::{ReleasedModel, ReleasedSettings};
+use crate::nn::host::HostArray;
 use crate::text::{Labels, Mention, Sentence};
 
 /// Smallest suggested number of spans: with fewer, random ones miss too many entities.
@@ -166,6 +170,13 @@ impl Head for DiffusionNer {
 
     fn import(weights: &[u8]) -> Result<Imported> {
         import::import(weights)
+    }
+
+    fn from_released(
+        weights: BTreeMap<String, HostArray>,
+        settings: &ReleasedSettings,
+    ) -> Result<ReleasedModel<Config>> {
+        import::released(weights, settings)
     }
 }
 

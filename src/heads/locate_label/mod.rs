@@ -46,6 +46,8 @@ pub use {
     target::{Example, PairedEntity},
 };
 
+use std::collections::BTreeMap;
+
 use burn::tensor::Device;
 
 use super::{Head, Imported, Losses, Overlaps, Suggestion};
@@ -53,6 +55,8 @@ use crate::data::check::Reach;
 use crate::data::stats::Stats;
 use crate::encoder::WordStates;
 use crate::error::Result;
+use crate::heads::released::{ReleasedModel, ReleasedSettings};
+use crate::nn::host::HostArray;
 use crate::text::{Labels, Mention, Sentence};
 
 impl Head for LocateLabel {
@@ -125,6 +129,13 @@ impl Head for LocateLabel {
 
     fn import(weights: &[u8]) -> Result<Imported> {
         import::import(weights)
+    }
+
+    fn from_released(
+        weights: BTreeMap<String, HostArray>,
+        settings: &ReleasedSettings,
+    ) -> Result<ReleasedModel<Config>> {
+        import::released(weights, settings)
     }
 }
 

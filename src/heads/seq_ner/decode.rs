@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::config::{Combiner, Config};
 use super::network::SeqNer;
+use super::tag_set::{TagMark, TagSet};
 use crate::encoder::WordStates;
 use crate::nn::crf::CrfScores;
 use crate::nn::host;
@@ -37,26 +38,45 @@ pub fn candidates(head: &SeqNer, states: &WordStates) -> Vec<TagScores> {
     .collect()
 }
 
-/// The mentions of a sentence. A mention's score is the lowest probability among its tags.
-pub fn mentions(head: &SeqNer, config: &Config, scores: &TagScores) -> Vec<Mention> {
-    let mut emissions = scores.emissions.clone();
-    if config.none_bias != 0.0 {
-        for row in emissions.chunks_exact_mut(scores.tags) {
-            row[0] += config.none_bias as f32;
+impl TagScores {
+    /// The scores of all tags of each word with the bias of O added: [words, tags].
+    fn biased(&self, config: &Config) -> Vec<f32> {
+        let mut emissions = self.emissions.clone();
+        if config.none_bias != 0.0 {
+            for row in emissions.chunks_exact_mut(self.tags) {
+                row[0] += config.none_bias as f32;
+            }
+        }
+        emissions
+    }
+
+    /// The tag that is chosen from these scores for each word.
+    fn choose(&self, emissions: &[f32]) -> Vec<usize> {
+        match &self.crf {
+            None => emissions
+                .chunks_exact(self.tags)
+                .map(host::argmax)
+                .collect(),
+            Some(crf) => crf.viterbi(emissions),
         }
     }
-    let (chosen, probabilities) = match &scores.crf {
-        None => {
-            let rows = emissions.chunks_exact(scores.tags);
-            (
-                rows.map(host::argmax).collect(),
-                softmax(&emissions, scores.tags),
-            )
-        }
-        Some(crf) => (crf.viterbi(&emissions), crf.marginals(&emissions)),
+
+    /// The number of the tag of each word.
+    pub fn chosen(&self, config: &Config) -> Vec<usize> {
+        self.choose(&self.biased(config))
+    }
+}
+
+/// The mentions of a sentence. A mention's score is the lowest probability among its tags.
+pub fn mentions(head: &SeqNer, config: &Config, scores: &TagScores) -> Vec<Mention> {
+    let emissions = scores.biased(config);
+    let chosen = scores.choose(&emissions);
+    let probabilities = match &scores.crf {
+        None => softmax(&emissions, scores.tags),
+        Some(crf) => crf.marginals(&emissions),
     };
     let probability = |word: usize| probabilities[word * scores.tags + chosen[word]];
-    combine(&chosen, config.combiner)
+    combine(&chosen, config.tags, config.combiner)
         .into_iter()
         .map(|(label, span)| Mention {
             entity: Entity {
@@ -81,22 +101,35 @@ fn softmax(scores: &[f32], classes: usize) -> Vec<f32> {
     all
 }
 
-/// The entities of a sequence of BIO tags as (type, span), in order.
-pub fn combine(tags: &[usize], combiner: Combiner) -> Vec<(usize, Span)> {
+/// The entities of a sequence of tags as (type, span), in order. With the combiner `strict`, only complete entities count;
+/// with `lenient`, a tag that continues no entity starts one, and an entity ends where its tags end.
+pub fn combine(tags: &[usize], set: TagSet, combiner: Combiner) -> Vec<(usize, Span)> {
+    let is_lenient = combiner == Combiner::Lenient;
     let mut entities: Vec<(usize, Span)> = Vec::new();
     let mut open: Option<(usize, usize)> = None; // type and first word
     for (word, tag) in tags.iter().chain([&0]).enumerate() {
-        let kind = (*tag > 0).then(|| (*tag - 1) / 2);
-        let begins = tag % 2 == 1;
-        if let (Some((label, start)), false) = (open, !begins && kind == open.map(|(kind, _)| kind))
-        {
-            entities.push((label, Span::new(start, word)));
+        let read = set.read(*tag);
+        let continues = |label: usize| {
+            read.is_some_and(|(kind, mark)| {
+                kind == label && matches!(mark, TagMark::Inside | TagMark::End)
+            })
+        };
+        if let Some((label, start)) = open.filter(|(label, _)| !continues(*label)) {
+            // With BIOES, an entity without its last word is not complete.
+            if is_lenient || set == TagSet::Bio {
+                entities.push((label, Span::new(start, word)));
+            }
             open = None;
         }
-        if let (None, Some(kind)) = (open, kind)
-            && (begins || combiner == Combiner::Lenient)
-        {
+        let Some((kind, mark)) = read else { continue };
+        let begins = matches!(mark, TagMark::Begin | TagMark::Single);
+        if open.is_none() && (begins || is_lenient) {
             open = Some((kind, word));
+        }
+        if matches!(mark, TagMark::End | TagMark::Single)
+            && let Some((label, start)) = open.take()
+        {
+            entities.push((label, Span::new(start, word + 1)));
         }
     }
     entities
@@ -114,7 +147,7 @@ mod tests {
         // I-0 I-0 B-1 I-1 I-0 O I-1
         let tags = [2, 2, 3, 4, 2, 0, 4];
         let spans = |combiner| {
-            combine(&tags, combiner)
+            combine(&tags, TagSet::Bio, combiner)
                 .into_iter()
                 .map(|(label, span)| (label, span.start, span.end))
                 .collect::<Vec<_>>()
@@ -124,6 +157,46 @@ mod tests {
             [(0, 0, 2), (1, 2, 4), (0, 4, 5), (1, 6, 7)]
         );
         assert_eq!(spans(Combiner::Strict), [(1, 2, 4)]);
+    }
+
+    #[test]
+    fn incomplete_entities_of_bioes_tags_are_read_as_by_the_usual_scorers() {
+        let [b, i, e, s] = [1, 2, 3, 4];
+        let other_i = 6;
+        for (tags, lenient, strict) in [
+            (vec![b, i, e], vec![(0, 0, 3)], vec![(0, 0, 3)]),
+            (
+                vec![s, s, b, e],
+                vec![(0, 0, 1), (0, 1, 2), (0, 2, 4)],
+                vec![(0, 0, 1), (0, 1, 2), (0, 2, 4)],
+            ),
+            // Without a last word.
+            (
+                vec![b, i, 0, b, b, e],
+                vec![(0, 0, 2), (0, 3, 4), (0, 4, 6)],
+                vec![(0, 4, 6)],
+            ),
+            // After a last or single word, the next tag starts an entity.
+            (
+                vec![e, i, s, e],
+                vec![(0, 0, 1), (0, 1, 2), (0, 2, 3), (0, 3, 4)],
+                vec![(0, 2, 3)],
+            ),
+            // Another type.
+            (
+                vec![b, other_i, e],
+                vec![(0, 0, 1), (1, 1, 2), (0, 2, 3)],
+                vec![],
+            ),
+        ] {
+            let found = |combiner| {
+                let all = combine(&tags, TagSet::Bioes, combiner).into_iter();
+                all.map(|(label, span)| (label, span.start, span.end))
+                    .collect::<Vec<_>>()
+            };
+            assert_eq!(found(Combiner::Lenient), lenient, "{tags:?}");
+            assert_eq!(found(Combiner::Strict), strict, "{tags:?}");
+        }
     }
 
     proptest! {
@@ -139,10 +212,15 @@ mod tests {
                 entities.push(Entity::new(word, word + length, labels.name(label)));
                 word += length;
             }
-            let tags = tags(&entities, word + 1, &labels);
-            let tags: Vec<usize> = tags.into_iter().map(|tag| tag as usize).collect();
-            for combiner in [Combiner::Lenient, Combiner::Strict] {
-                let found: Vec<Entity> = combine(&tags, combiner)
+            for (set, combiner) in [
+                (TagSet::Bio, Combiner::Lenient),
+                (TagSet::Bio, Combiner::Strict),
+                (TagSet::Bioes, Combiner::Lenient),
+                (TagSet::Bioes, Combiner::Strict),
+            ] {
+                let tags = tags(&entities, word + 1, set, &labels);
+                let tags: Vec<usize> = tags.into_iter().map(|tag| tag as usize).collect();
+                let found: Vec<Entity> = combine(&tags, set, combiner)
                     .into_iter()
                     .map(|(label, span)| Entity { span, label: labels.name(label).into() })
                     .collect();

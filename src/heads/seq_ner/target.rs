@@ -1,5 +1,6 @@
 //! From gold entities to tags.
 
+use super::tag_set::{TagMark, TagSet};
 use crate::text::{Entity, Labels, Sentence, outermost};
 
 /// Gold tags of a batch, one list per sentence.
@@ -11,25 +12,31 @@ pub struct Gold {
 
 impl Gold {
     /// The tags of the outermost entities.
-    pub fn new(labels: &Labels, sentences: &[&Sentence]) -> Self {
+    pub fn new(set: TagSet, labels: &Labels, sentences: &[&Sentence]) -> Self {
         let tags = sentences
             .iter()
-            .map(|sentence| tags(&outermost(&sentence.entities), sentence.len(), labels))
+            .map(|sentence| tags(&outermost(&sentence.entities), sentence.len(), set, labels))
             .collect();
         Self { tags }
     }
 }
 
-/// BIO tags of flat entities over `words` words. Entities of an unknown type are tagged O.
-pub fn tags(entities: &[Entity], words: usize, labels: &Labels) -> Vec<i32> {
+/// Tags of flat entities over `words` words. Entities of an unknown type are tagged O.
+pub fn tags(entities: &[Entity], words: usize, set: TagSet, labels: &Labels) -> Vec<i32> {
     let mut tags = vec![0; words];
     for entity in entities {
         let Some(label) = labels.index(&entity.label) else {
             continue;
         };
-        let inside = 2 + 2 * label as i32;
-        tags[entity.span.start..entity.span.end].fill(inside);
-        tags[entity.span.start] = inside - 1;
+        let number = |mark| set.number(label, mark) as i32;
+        let span = entity.span;
+        tags[span.start..span.end].fill(number(TagMark::Inside));
+        tags[span.end - 1] = number(TagMark::End);
+        tags[span.start] = number(if span.len() == 1 {
+            TagMark::Single
+        } else {
+            TagMark::Begin
+        });
     }
     tags
 }

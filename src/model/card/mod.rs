@@ -4,6 +4,7 @@
 
 mod body;
 mod escape;
+mod imported;
 mod scores;
 
 use std::fmt::Write;
@@ -14,8 +15,8 @@ use serde_json::Value;
 use crate::hub::{Origin, RepoId};
 use crate::recipe::Recipe;
 use crate::text::Labels;
-use escape::yaml;
-pub use escape::{code, markdown};
+pub use escape::{code, markdown, yaml};
+pub use imported::{ImportedCard, imported_card};
 
 /// The key of `metrics.json` with what publishing adds.
 pub const PUBLICATION: &str = "publication";
