@@ -1,18 +1,19 @@
-//! Import of models of other programs: token classifiers of the transformers library, made by `fixtures/taggers/make.py`
+//! Import and export of models of other programs: token classifiers of the transformers library, made by `fixtures/taggers/make.py`
 //! (`NERZOO_TAGGERS` names another folder), give the same tags to every word; what cannot be imported is refused.
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::program::{fails, nerzoo_with_input, succeeds, text};
-use nerzoo::heads::seq_ner::{SeqNer, TagMark};
+use nerzoo::heads::seq_ner::{SeqNer, TagMark, TagSet};
 use nerzoo::hub::Hub;
 use nerzoo::model::folder::{self, ModelConfig};
 use nerzoo::model::tagger::Tagger;
 use nerzoo::text::{Entity, Sentence};
+use nerzoo::zoo::export::export_transformers;
 use nerzoo::zoo::import::import_transformers;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
@@ -66,49 +67,215 @@ fn standard(tag: &str) -> String {
     }
 }
 
+fn import(source: &Path, out: &Path) {
+    let hub = Hub::from_env().offline();
+    import_transformers(source.to_str().unwrap(), &hub, out, false).unwrap();
+}
+
+/// A model folder gives the tags and entities that a fixture expects.
+fn check_tags(model: &Path, source: &Path) {
+    let what = source.file_name().unwrap().to_string_lossy().into_owned();
+    let read = fs::read_to_string(source.join("expected.json")).unwrap();
+    let expected: Expected = serde_json::from_str(&read).unwrap();
+    let device = common::first_device();
+    let tagger = folder::load::<SeqNer>(model, &device, &[]).unwrap();
+    let config = ModelConfig::read(model).unwrap();
+    let head = config.head_config::<SeqNer>(model).unwrap();
+    let sentences: Vec<Sentence> = (expected.sentences.iter())
+        .map(|sentence| Sentence::from_words(sentence.words.clone()))
+        .collect();
+    let scores = tagger.candidates(&sentences).unwrap();
+    let mentions = tagger.tag(&sentences).unwrap();
+    for ((expected, scores), mentions) in expected.sentences.iter().zip(&scores).zip(&mentions) {
+        let name = |number: usize| match head.tags.read(number) {
+            None => "O".to_string(),
+            Some((label, mark)) => {
+                format!("{}-{}", TagMark::letter(mark), tagger.labels().name(label))
+            }
+        };
+        let tags: Vec<String> = scores.chosen(&head).into_iter().map(name).collect();
+        let theirs: Vec<String> = expected.tags.iter().map(|tag| standard(tag)).collect();
+        assert_eq!(tags, theirs, "{what} {:?}", expected.words);
+        let found: Vec<&Entity> = mentions.iter().map(|mention| &mention.entity).collect();
+        let entities: Vec<Entity> = (expected.entities.iter())
+            .map(|(start, end, label)| Entity::new(*start, *end, label.clone()))
+            .collect();
+        let entities: Vec<&Entity> = entities.iter().collect();
+        assert_eq!(found, entities, "{what} {:?}", expected.words);
+    }
+    println!("{what}: {} sentences", sentences.len());
+}
+
 #[test]
 fn every_word_has_the_tag_that_transformers_gives_it() {
     for source in fixtures() {
-        let what = source.file_name().unwrap().to_string_lossy().into_owned();
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("model");
-        let hub = Hub::from_env().offline();
-        import_transformers(source.to_str().unwrap(), &hub, &out, false).unwrap();
-        let read = fs::read_to_string(source.join("expected.json")).unwrap();
-        let expected: Expected = serde_json::from_str(&read).unwrap();
-        let device = common::first_device();
-        let tagger = folder::load::<SeqNer>(&out, &device, &[]).unwrap();
-        let config = ModelConfig::read(&out).unwrap();
-        let head = config.head_config::<SeqNer>(&out).unwrap();
-        let sentences: Vec<Sentence> = (expected.sentences.iter())
-            .map(|sentence| Sentence::from_words(sentence.words.clone()))
-            .collect();
-        let scores = tagger.candidates(&sentences).unwrap();
-        let mentions = tagger.tag(&sentences).unwrap();
-        for ((expected, scores), mentions) in expected.sentences.iter().zip(&scores).zip(&mentions)
-        {
-            let name = |number: usize| match head.tags.read(number) {
-                None => "O".to_string(),
-                Some((label, mark)) => {
-                    format!("{}-{}", TagMark::letter(mark), tagger.labels().name(label))
-                }
-            };
-            let tags: Vec<String> = scores.chosen(&head).into_iter().map(name).collect();
-            let theirs: Vec<String> = expected.tags.iter().map(|tag| standard(tag)).collect();
-            assert_eq!(tags, theirs, "{what} {:?}", expected.words);
-            let found: Vec<&Entity> = mentions.iter().map(|mention| &mention.entity).collect();
-            let entities: Vec<Entity> = (expected.entities.iter())
-                .map(|(start, end, label)| Entity::new(*start, *end, label.clone()))
-                .collect();
-            assert_eq!(
-                found,
-                entities.iter().collect::<Vec<_>>(),
-                "{what} {:?}",
-                expected.words
-            );
-        }
-        println!("{what}: {} sentences", sentences.len());
+        import(&source, &out);
+        check_tags(&out, &source);
     }
+}
+
+#[test]
+fn exported_taggers_are_those_that_were_imported() {
+    let mut exported = 0;
+    for source in fixtures() {
+        let folder = tempfile::tempdir().unwrap();
+        let [model, out, again] =
+            ["model", "exported", "again"].map(|name| folder.path().join(name));
+        import(&source, &model);
+        let config = ModelConfig::read(&model).unwrap();
+        let head = config.head_config::<SeqNer>(&model).unwrap();
+        let result = export_transformers(&model, &[], &out, false);
+        if head.tags == TagSet::Bioes {
+            let problem = result.unwrap_err().to_string();
+            assert!(problem.contains("bioes") && !out.exists(), "{problem}");
+            continue;
+        }
+        result.unwrap();
+        import(&out, &again);
+        check_tags(&again, &source);
+        exported += 1;
+        // The parameters are those of the source; an embedding of token types may be added, and biases of ModernBERT's.
+        let names = |folder: &Path| -> BTreeSet<String> {
+            let bytes = fs::read(folder.join("model.safetensors")).unwrap_or_default();
+            let tensors = SafeTensors::deserialize(&bytes);
+            tensors.map_or(BTreeSet::new(), |all| {
+                all.names().iter().map(|name| name.to_string()).collect()
+            })
+        };
+        let (theirs, ours) = (names(&source), names(&out));
+        // RoBERTa's relatives are exported as RoBERTa.
+        let missing: Vec<&String> = theirs.difference(&ours).collect();
+        assert!(missing.is_empty(), "{}: {missing:?}", source.display());
+    }
+    assert!(exported > 0);
+}
+
+#[test]
+fn models_that_transformers_cannot_express_are_not_exported() {
+    let folder = tempfile::tempdir().unwrap();
+    let trained = |name: &str, sets: &[&str]| {
+        let parent = folder.path().join(name);
+        fs::create_dir(&parent).unwrap();
+        common::program::trained(&parent, sets)
+    };
+    let export = |model: &str, out: &str, more: &[&str]| -> Vec<String> {
+        let base = ["zoo", "export", model, "--to", "transformers", "--out", out];
+        base.iter()
+            .chain(more)
+            .map(|part| part.to_string())
+            .collect()
+    };
+    let out = path(&folder, "out");
+    let refused = |model: &str, parts: &[&str]| {
+        let arguments = export(model, &out, &[]);
+        fails(
+            &arguments.iter().map(String::as_str).collect::<Vec<_>>(),
+            parts,
+        );
+        assert!(!Path::new(&out).exists());
+    };
+    refused(&trained("pooling", &[]), &["encoder.pooling", "first"]);
+    let (first, untuned) = ("encoder.pooling=first", "train.tune=false");
+    refused(
+        &trained("crf", &[first, "head.decoder=crf"]),
+        &["crf", "chosen together"],
+    );
+    refused(&trained("bioes", &[first, "head.tags=bioes", untuned]), &["bioes"]);
+    refused(
+        &trained("transform", &[first, "head.transform=gelu", untuned]),
+        &["head.transform"],
+    );
+    refused(
+        &trained("span", &["head.name=span_ner"]),
+        &["span_ner", "cannot express"],
+    );
+    let strict = trained(
+        "strict",
+        &[first, "head.combiner=strict", untuned],
+    );
+    refused(&strict, &["combiner", "--set head.combiner=lenient"]);
+    let allowed = export(&strict, &out, &["--set", "head.combiner=lenient"]);
+    succeeds(&allowed.iter().map(String::as_str).collect::<Vec<_>>());
+    let files = [
+        "README.md",
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    ];
+    for file in files {
+        assert!(Path::new(&out).join(file).is_file(), "{file}");
+    }
+}
+
+#[test]
+fn checkpoints_that_lie_about_their_size_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let types = path(&folder, "types.json");
+    fs::write(&types, "[\"A\"]").unwrap();
+    let encoder = fixture("bert-iob2").display().to_string();
+    let import = |checkpoint: &Path, head: &str, parts: &[&str]| {
+        let (checkpoint, out) = (checkpoint.display().to_string(), path(&folder, "out"));
+        let arguments = [
+            "zoo",
+            "import",
+            "--from",
+            "released",
+            "--head",
+            head,
+            &checkpoint,
+            "--types",
+            &types,
+            "--encoder",
+            &encoder,
+            "--out",
+            &out,
+        ];
+        fails(&arguments, parts);
+        assert!(!Path::new(&out).exists());
+    };
+    import(
+        &fixture("hostile/stride-zero.pt"),
+        "bopn",
+        &["stride-zero.pt", "400000000000 bytes"],
+    );
+    import(
+        &fixture("hostile/stride-zero-smaller.pt"),
+        "bopn",
+        &["claims", "do not use it"],
+    );
+    import(
+        &fixture("hostile/shared.pt"),
+        "bopn",
+        &["claim", "do not use it"],
+    );
+    let text = folder.path().join("text");
+    fs::write(&text, "no checkpoint").unwrap();
+    import(&text, "bopn", &["text"]);
+    fs::write(&text, "").unwrap();
+    import(&text, "bopn", &["text"]);
+    import(&folder.path().join("none"), "bopn", &["none"]);
+    // The weights of another model, and heads without a released program.
+    let other = fixture("bert-iob2/model.safetensors");
+    for head in ["bopn", "locate_label", "diffusion_ner"] {
+        import(&other, head, &["the imported weights"]);
+    }
+    import(&other, "seq_ner", &["seq_ner", "no program"]);
+    import(&other, "bobn", &["did you mean \"bopn\""]);
+    let arguments = [
+        "zoo",
+        "import",
+        "--from",
+        "transformers",
+        &encoder,
+        "--head",
+        "bopn",
+        "--out",
+        &path(&folder, "out"),
+    ];
+    fails(&arguments, &["--head is for --from released"]);
 }
 
 #[test]

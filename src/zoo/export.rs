@@ -49,7 +49,7 @@ pub fn export_transformers(
     let weights = weights(folder, &config.encoder, &classifier)?;
     let tokenizer = folder.join("tokenizer.json");
     let pieces = WordTokenizer::from_file(&tokenizer)?;
-    let tokenizer_json = tokenizer_json(&tokenizer)?;
+    let tokenizer_json = tokenizer_json(&tokenizer, &pieces)?;
     make_folder(out, force, |inside| {
         let put = |name: &str, text: String| {
             let path = inside.join(name);
@@ -165,22 +165,63 @@ fn model_config(encoder: &EncoderConfig, classifier: &TokenClassifier) -> Value 
     Value::Object(config)
 }
 
-/// The tokenizer. Those that mark words by the space before them put one before a text, too, as this program does.
-fn tokenizer_json(path: &Path) -> Result<Value> {
+/// The tokenizer. It puts the special pieces around a text. Those that mark words by the space before them put one before a
+/// text, too, as this program does.
+fn tokenizer_json(path: &Path, pieces: &WordTokenizer) -> Result<Value> {
     let text = read_text(path, LONGEST_TOKENIZER)?;
     let mut json: Value = serde_json::from_str(&text)
         .map_err(|problem| Error::model_folder(path, format!("not JSON: {problem}")))?;
-    let add_space = |part: &mut Value| {
-        if part["type"] == "ByteLevel" {
-            part["add_prefix_space"] = true.into();
+    for (key, list) in [
+        ("pre_tokenizer", "pretokenizers"),
+        ("post_processor", "processors"),
+    ] {
+        for part in parts_mut(&mut json, key, list) {
+            if let Some(space) = part.get_mut("add_prefix_space") {
+                *space = true.into();
+            }
         }
+    }
+    let adds_pieces = |part: &Value| {
+        let kinds = ["TemplateProcessing", "BertProcessing", "RobertaProcessing"];
+        kinds.iter().any(|kind| part["type"] == *kind)
     };
-    let splitter = &mut json["pre_tokenizer"];
-    match splitter["pretokenizers"].as_array_mut() {
-        Some(parts) => parts.iter_mut().for_each(add_space),
-        None => add_space(splitter),
+    let mut processors = parts_mut(&mut json, "post_processor", "processors");
+    if !processors.iter().any(|part| adds_pieces(part)) {
+        let mut all: Vec<Value> = processors.drain(..).map(|part| part.take()).collect();
+        all.push(template(pieces));
+        json["post_processor"] = match all.len() {
+            1 => all.remove(0),
+            _ => json!({"type": "Sequence", "processors": all}),
+        };
     }
     Ok(json)
+}
+
+/// The parts of a step of a tokenizer: those of its list, or itself, or none.
+fn parts_mut<'a>(json: &'a mut Value, key: &str, list: &str) -> Vec<&'a mut Value> {
+    match json.get_mut(key) {
+        Some(step) if step.get(list).is_some_and(Value::is_array) => {
+            let parts = step.get_mut(list).and_then(Value::as_array_mut);
+            parts.into_iter().flatten().collect()
+        }
+        Some(step) if step.is_object() => vec![step],
+        _ => Vec::new(),
+    }
+}
+
+/// The step that puts the special pieces around a text.
+fn template(pieces: &WordTokenizer) -> Value {
+    let [cls, sep] = [pieces.cls_id(), pieces.sep_id()];
+    let name = |id: u32| pieces.piece(id).unwrap_or_default();
+    let special = |id: u32| json!({"SpecialToken": {"id": name(id), "type_id": 0}});
+    let text = |name: &str| json!({"Sequence": {"id": name, "type_id": 0}});
+    let token = |id: u32| json!({"id": name(id), "ids": [id], "tokens": [name(id)]});
+    json!({
+        "type": "TemplateProcessing",
+        "single": [special(cls), text("A"), special(sep)],
+        "pair": [special(cls), text("A"), special(sep), text("B"), special(sep)],
+        "special_tokens": {name(cls): token(cls), name(sep): token(sep)},
+    })
 }
 
 fn tokenizer_config(pieces: &WordTokenizer, encoder: &EncoderConfig) -> Value {
