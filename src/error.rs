@@ -230,6 +230,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_full_disk_is_named() {
+        let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let full = std::io::Error::new(full.kind(), "No space left on device (os error 28)");
+        let problem = Error::io("a", full).chain();
+        assert_eq!(problem.matches("the disk is full").count(), 1, "{problem}");
+        assert_eq!(explain_full_disk("not found"), "not found");
+    }
+
+    #[test]
     fn locations_omit_line_and_column_when_unknown() {
         assert_eq!(Location::file("a.txt").to_string(), "a.txt");
         assert_eq!(Location::line("a.txt", 3).at(7).to_string(), "a.txt:3:7");

@@ -199,6 +199,40 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
+    fn links_out_of_a_folder_are_refused() {
+        use std::os::unix::fs::symlink;
+        let base = tempfile::tempdir().unwrap();
+        let at = |name: &str| base.path().join(name);
+        for folder in ["model/sub", "cache/snapshots/1", "cache/blobs"] {
+            std::fs::create_dir_all(at(folder)).unwrap();
+        }
+        for file in ["model/a", "model/sub/b", "cache/blobs/c", "secret"] {
+            std::fs::write(at(file), "x").unwrap();
+        }
+        symlink("a", at("model/within")).unwrap();
+        symlink(at("secret"), at("model/out")).unwrap();
+        symlink(base.path(), at("model/up")).unwrap();
+        symlink("nowhere", at("model/dangling")).unwrap();
+        symlink("../../blobs/c", at("cache/snapshots/1/c")).unwrap();
+        symlink(at("secret"), at("cache/snapshots/1/out")).unwrap();
+        symlink(at("model"), at("other")).unwrap();
+        for name in ["a", "sub/b", "within", "missing", "dangling"] {
+            assert_eq!(inside(&at("model"), name).unwrap(), at("model").join(name));
+        }
+        inside(&at("other"), "a").unwrap();
+        inside(&at("cache/snapshots/1"), "c").unwrap();
+        for (folder, name) in [
+            ("model", "out"),
+            ("model", "up/secret"),
+            ("cache/snapshots/1", "out"),
+        ] {
+            let problem = inside(&at(folder), name).unwrap_err().chain();
+            assert!(problem.contains("outside of the folder"), "{problem}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
     fn permissions_are_those_of_a_new_file() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();

@@ -67,10 +67,15 @@ impl Checkpoints {
         let checkpoints = Self::at(run);
         let folder = &checkpoints.folder;
         fs::create_dir_all(folder).map_err(|source| Error::io(folder, source))?;
-        remove_folders(folder, "partial-")?;
-        remove_folders(run, TEMPORARY)?;
-        remove_partial_files(run)?;
+        checkpoints.remove_leftovers(run)?;
         Ok(checkpoints)
+    }
+
+    /// Removes what was being written when the run ended.
+    pub fn remove_leftovers(&self, run: &Path) -> Result<()> {
+        remove_folders(&self.folder, "partial-")?;
+        remove_folders(run, TEMPORARY)?;
+        remove_partial_files(run)
     }
 
     /// The same, but older checkpoints keep their weights as long as these may be averaged.
@@ -393,6 +398,7 @@ mod tests {
 
     fn state(step: usize, best_step: usize) -> RunState {
         RunState {
+            epoch: 1,
             step,
             best_step,
             ..RunState::default()
@@ -414,6 +420,48 @@ mod tests {
         assert!(reopened.step_folder(10).exists(), "the best one stays");
         fs::write(reopened.step_folder(40).join("model.bpk"), b"cut off").unwrap();
         assert_eq!(reopened.newest().unwrap().unwrap().step, 30);
+    }
+
+    /// The state may say anything: its hash is right.
+    #[test]
+    fn forged_states_are_skipped() {
+        let run = tempfile::tempdir().unwrap();
+        let checkpoints = Checkpoints::open(run.path()).unwrap();
+        save(&checkpoints, state(10, 10), 3);
+        for forged in [
+            state(99, 10),
+            state(20, 21),
+            RunState {
+                epoch: 0,
+                ..state(20, 10)
+            },
+        ] {
+            save(&checkpoints, state(20, 10), 3);
+            let folder = checkpoints.step_folder(20);
+            let json = serde_json::to_vec(&forged).unwrap();
+            fs::write(folder.join(STATE), json).unwrap();
+            manifest::write(&folder).unwrap();
+            assert_eq!(checkpoints.newest().unwrap().unwrap().step, 10);
+        }
+        // A manifest without a part of the checkpoint.
+        save(&checkpoints, state(20, 10), 3);
+        let folder = checkpoints.step_folder(20);
+        assert_eq!(checkpoints.newest().unwrap().unwrap().step, 20);
+        manifest::leave_out(&folder, &["optimizer.bpk".into()]).unwrap();
+        assert_eq!(checkpoints.newest().unwrap().unwrap().step, 10);
+    }
+
+    #[test]
+    fn a_removed_run_is_not_made_again() {
+        let run = tempfile::tempdir().unwrap();
+        let folder = run.path().join("run");
+        fs::create_dir(&folder).unwrap();
+        let checkpoints = Checkpoints::open(&folder).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        let record = LrSchedulerRecord::new().with_scalar("step", 1);
+        let saved = Checkpointer::save(&checkpoints.part(0), 1, record);
+        assert!(format!("{:?}", saved.unwrap_err()).contains("gone"));
+        assert!(!folder.exists());
     }
 
     #[test]

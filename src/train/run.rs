@@ -282,6 +282,9 @@ impl<H: Head> PreparedRun<H> {
         process::install_panic_hook();
         // Burn panics if it cannot restore a checkpoint.
         process::catch(|| training.launch(learner)).map_err(|panic| {
+            if !resumed {
+                return Error::Training(format!("training failed: {panic}"));
+            }
             let problem = format!(
                 "the checkpoint cannot be restored: {panic}; remove this folder to resume from the checkpoint before"
             );
@@ -289,6 +292,10 @@ impl<H: Head> PreparedRun<H> {
         })?;
         let (state, result) = (ended.recv())
             .map_err(|_| Error::Training("the training loop was not run to its end".into()))?;
+        if result.is_err() {
+            // A half-written checkpoint would fill a full disk. Whatever prevents it is reported already.
+            let _ = checkpoints.remove_leftovers(&options.out);
+        }
         let written = state.curves.write(&options.out);
         result?;
         written?;

@@ -189,11 +189,7 @@ fn head_settings() -> Vec<Case> {
     }
     // Other heads: their settings are checked before the weights are.
     for (head, key, values) in [
-        (
-            "span_ner",
-            "longest",
-            &[0, 1_000_000, 1_000_000_000_000i64, -1][..],
-        ),
+        ("span_ner", "longest", &[0, 1_000_000_000_000i64, -1][..]),
         ("span_ner", "length_width", &[1_000_000_000_000, -1]),
         ("span_ner", "negatives", &[1_000_000_000_000, -1]),
         ("bopn", "offsets", &[1_000_000, 1_000_000_000_000, -1]),

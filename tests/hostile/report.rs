@@ -389,7 +389,10 @@ fn print(rows: &[Row]) {
 
 /// The table as Markdown, with the largest time and memory of each class.
 fn markdown(rows: &[Row]) -> String {
-    let mut text = String::new();
+    let mut text = String::from(
+        "# The cases of `tests/hostile.rs`\n\nWritten by the test. A case may try several values; time (CPU seconds) and peak memory are \
+         the largest of them. The memory includes what the test process had when it started the program.\n",
+    );
     for (number, class) in CLASSES.iter().enumerate() {
         let of_class: Vec<&Row> = rows.iter().filter(|row| row.class == number + 1).collect();
         let _ = writeln!(text, "\n### {}: {} cases\n", capital(class), of_class.len());

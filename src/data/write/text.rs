@@ -1,5 +1,6 @@
 //! Plain text: corpora without their entities, and predictions as text with brackets for terminals.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::io::Write;
 
@@ -99,7 +100,7 @@ fn terminal_colour(label: &str) -> u32 {
 struct Style<'a> {
     out: &'a mut dyn Write,
     colour: bool,
-    /// Whether characters of the text and of types that a terminal would obey are replaced.
+    /// Whether characters that a terminal would obey are replaced in the text, and escaped in types.
     replace: bool,
 }
 
@@ -123,13 +124,16 @@ impl Style<'_> {
     }
 
     fn close(&mut self, label: &str) -> std::io::Result<()> {
+        let colour = terminal_colour(label);
+        let label = if self.replace {
+            visible(label)
+        } else {
+            Cow::Borrowed(label)
+        };
         if !self.colour {
-            write!(self.out, "]")?;
-            return self.text(label);
+            return write!(self.out, "]{label}");
         }
-        write!(self.out, "\x1b[1;{}m]\x1b[22m", terminal_colour(label))?;
-        self.text(label)?;
-        write!(self.out, "\x1b[0m")
+        write!(self.out, "\x1b[1;{colour}m]\x1b[22m{label}\x1b[0m")
     }
 }
 
