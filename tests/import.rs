@@ -182,7 +182,10 @@ fn models_that_transformers_cannot_express_are_not_exported() {
         &trained("crf", &[first, "head.decoder=crf"]),
         &["crf", "chosen together"],
     );
-    refused(&trained("bioes", &[first, "head.tags=bioes", untuned]), &["bioes"]);
+    refused(
+        &trained("bioes", &[first, "head.tags=bioes", untuned]),
+        &["bioes"],
+    );
     refused(
         &trained("transform", &[first, "head.transform=gelu", untuned]),
         &["head.transform"],
@@ -191,13 +194,12 @@ fn models_that_transformers_cannot_express_are_not_exported() {
         &trained("span", &["head.name=span_ner"]),
         &["span_ner", "cannot express"],
     );
-    let strict = trained(
-        "strict",
-        &[first, "head.combiner=strict", untuned],
-    );
+    let strict = trained("strict", &[first, "head.combiner=strict", untuned]);
     refused(&strict, &["combiner", "--set head.combiner=lenient"]);
     let allowed = export(&strict, &out, &["--set", "head.combiner=lenient"]);
     succeeds(&allowed.iter().map(String::as_str).collect::<Vec<_>>());
+    let onnx = ["zoo", "export", &strict, "--to", "onnx", "--out", &out];
+    fails(&onnx, &["ONNX is not supported", "--to transformers"]);
     let files = [
         "README.md",
         "config.json",

@@ -44,6 +44,8 @@ pub struct Export {
 enum Target {
     /// The transformers library: a folder for pipeline("token-classification", DIR, aggregation_strategy="first").
     Transformers,
+    /// Not supported: export to transformers, and convert that folder.
+    Onnx,
 }
 
 impl Export {
@@ -58,6 +60,10 @@ impl Export {
         let spinner = Spinner::start("exporting");
         match self.to {
             Target::Transformers => export_transformers(&folder, &sets?, &self.out, self.force)?,
+            Target::Onnx => anyhow::bail!(
+                "export to ONNX is not supported; export with --to transformers, and convert that folder, for example with \
+                 `optimum-cli export onnx --model DIR --task token-classification OUT`"
+            ),
         }
         spinner.stop();
         println!(
