@@ -476,11 +476,14 @@ fn what_is_no_tagger_is_refused_with_the_reason() {
     );
 }
 
+/// Tensors by name: shape and values.
+type Weights = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
+
 /// Replaces the weights of a folder.
-fn change_weights(source: &Path, change: impl Fn(&mut BTreeMap<String, (Vec<usize>, Vec<f32>)>)) {
+fn change_weights(source: &Path, change: impl Fn(&mut Weights)) {
     let file = source.join("model.safetensors");
     let bytes = fs::read(&file).unwrap();
-    let mut all: BTreeMap<String, (Vec<usize>, Vec<f32>)> = SafeTensors::deserialize(&bytes)
+    let mut all: Weights = SafeTensors::deserialize(&bytes)
         .unwrap()
         .tensors()
         .into_iter()
@@ -510,8 +513,7 @@ fn change_weights(source: &Path, change: impl Fn(&mut BTreeMap<String, (Vec<usiz
 fn weights_that_do_not_fit_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let source = || with_config(&folder, |_| {});
-    let changed = |change: &dyn Fn(&mut BTreeMap<String, (Vec<usize>, Vec<f32>)>),
-                   parts: &[&str]| {
+    let changed = |change: &dyn Fn(&mut Weights), parts: &[&str]| {
         let source = source();
         change_weights(&source, change);
         refused(&folder, &source, parts);
