@@ -35,6 +35,9 @@ use crate::train::{self, Corpus, Finished, RunState, TrainOptions, Trainer};
 /// Loads a model from a folder onto a device, with settings of its head replaced.
 pub type Load = fn(&Path, &Device, &[Assignment]) -> Result<Box<dyn Tagger>>;
 
+/// Reads a model folder as its configuration and a token classifier, with settings of its head replaced.
+pub type ExportTagger = fn(&Path, &[Assignment]) -> Result<(ModelConfig, TokenClassifier)>;
+
 /// The registry entry of a head, with its generic functions as function pointers.
 pub struct Entry {
     /// Its name in recipes.
@@ -64,7 +67,7 @@ pub struct Entry {
     /// Writes a model folder with the weights of a checkpoint that the authors' program wrote.
     pub import_released: fn(&Path, ReleasedFiles<'_>) -> Result<()>,
     /// The configuration of a model folder, and its head as a token classifier of the transformers library.
-    pub export_tagger: fn(&Path, &[Assignment]) -> Result<(ModelConfig, TokenClassifier)>,
+    pub export_tagger: ExportTagger,
     /// Loads the best checkpoint of an unfinished run.
     #[cfg(feature = "train")]
     pub load_checkpoint: Load,

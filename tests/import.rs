@@ -198,6 +198,8 @@ fn models_that_transformers_cannot_express_are_not_exported() {
     refused(&strict, &["combiner", "--set head.combiner=lenient"]);
     let allowed = export(&strict, &out, &["--set", "head.combiner=lenient"]);
     succeeds(&allowed.iter().map(String::as_str).collect::<Vec<_>>());
+    let onnx = ["zoo", "export", &strict, "--to", "onnx", "--out", &out];
+    fails(&onnx, &["ONNX is not supported", "--to transformers"]);
     let files = [
         "README.md",
         "config.json",
@@ -474,11 +476,14 @@ fn what_is_no_tagger_is_refused_with_the_reason() {
     );
 }
 
+/// Tensors by name: shape and values.
+type Weights = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
+
 /// Replaces the weights of a folder.
-fn change_weights(source: &Path, change: impl Fn(&mut BTreeMap<String, (Vec<usize>, Vec<f32>)>)) {
+fn change_weights(source: &Path, change: impl Fn(&mut Weights)) {
     let file = source.join("model.safetensors");
     let bytes = fs::read(&file).unwrap();
-    let mut all: BTreeMap<String, (Vec<usize>, Vec<f32>)> = SafeTensors::deserialize(&bytes)
+    let mut all: Weights = SafeTensors::deserialize(&bytes)
         .unwrap()
         .tensors()
         .into_iter()
@@ -508,8 +513,7 @@ fn change_weights(source: &Path, change: impl Fn(&mut BTreeMap<String, (Vec<usiz
 fn weights_that_do_not_fit_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let source = || with_config(&folder, |_| {});
-    let changed = |change: &dyn Fn(&mut BTreeMap<String, (Vec<usize>, Vec<f32>)>),
-                   parts: &[&str]| {
+    let changed = |change: &dyn Fn(&mut Weights), parts: &[&str]| {
         let source = source();
         change_weights(&source, change);
         refused(&folder, &source, parts);
@@ -544,7 +548,7 @@ fn weights_that_do_not_fit_are_refused() {
     );
     changed(
         &|all| all.get_mut("classifier.bias").unwrap().1[0] = f32::NAN,
-        &["emission.bias"],
+        &["classifier.bias", "not a finite number"],
     );
     let cut = source();
     let file = cut.join("model.safetensors");

@@ -57,7 +57,10 @@ pub fn export_transformers(
         };
         put(
             "config.json",
-            format!("{:#}\n", model_config(&config.encoder, &classifier)),
+            format!(
+                "{:#}\n",
+                model_config(&config.encoder, &classifier, &pieces)
+            ),
         )?;
         put("tokenizer.json", tokenizer_json.to_string())?;
         put(
@@ -144,7 +147,11 @@ fn has_norm_bias(encoder: &EncoderConfig) -> bool {
     !matches!(&encoder.transformer.layout, Layout::Modernbert(layout) if !layout.norm_bias)
 }
 
-fn model_config(encoder: &EncoderConfig, classifier: &TokenClassifier) -> Value {
+fn model_config(
+    encoder: &EncoderConfig,
+    classifier: &TokenClassifier,
+    pieces: &WordTokenizer,
+) -> Value {
     let (_, class, _) = export::family_names(encoder.transformer.family);
     let mut config = export::config(&encoder.transformer);
     let tags = || classifier.tags.iter().enumerate();
@@ -157,7 +164,13 @@ fn model_config(encoder: &EncoderConfig, classifier: &TokenClassifier) -> Value 
     let numbers = tags().map(|(number, tag)| (tag.clone(), Value::from(number)));
     config.insert("label2id".into(), Value::Object(numbers.collect()));
     config.insert("classifier_dropout".into(), classifier.dropout.into());
+    let (cls, sep) = (pieces.cls_id(), pieces.sep_id());
+    for (key, id) in [("bos_token_id", cls), ("eos_token_id", sep)] {
+        config.insert(key.into(), id.into());
+    }
     if let Some(hidden) = &classifier.hidden {
+        config.insert("cls_token_id".into(), cls.into());
+        config.insert("sep_token_id".into(), sep.into());
         config.insert("classifier_bias".into(), true.into());
         let activation = export::activation_name(hidden.activation);
         config.insert("classifier_activation".into(), activation.into());

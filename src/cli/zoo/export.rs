@@ -17,7 +17,8 @@ use crate::zoo::export::export_transformers;
 #[command(
     after_help = "Only taggers that choose the tag of each word by itself, from the word's first piece, can be exported \
                   (head.decoder = \"softmax\", encoder.pooling = \"first\"). Export to ONNX is not supported.\n\nExamples:\n  \
-                  nerzoo zoo export runs/mine --to transformers --out exported"
+                  nerzoo zoo export runs/mine --to transformers --out exported\n  \
+                  nerzoo zoo export names-en --to transformers --out exported --force"
 )]
 pub struct Export {
     /// A model by name or folder.
@@ -44,6 +45,8 @@ pub struct Export {
 enum Target {
     /// The transformers library: a folder for pipeline("token-classification", DIR, aggregation_strategy="first").
     Transformers,
+    /// Not supported: export to transformers, and convert that folder.
+    Onnx,
 }
 
 impl Export {
@@ -58,6 +61,10 @@ impl Export {
         let spinner = Spinner::start("exporting");
         match self.to {
             Target::Transformers => export_transformers(&folder, &sets?, &self.out, self.force)?,
+            Target::Onnx => anyhow::bail!(
+                "export to ONNX is not supported; export with --to transformers, and convert that folder, for example with \
+                 `optimum-cli export onnx --model DIR --task token-classification OUT`"
+            ),
         }
         spinner.stop();
         println!(

@@ -16,7 +16,7 @@ use crate::zoo::summary::ModelSummary;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  nerzoo zoo import --from transformers hf:dslim/bert-base-NER --out models/bert-ner\n  \
-                  nerzoo zoo import --from released --head diffusion_ner data/genia/final_model --config genia.conf \
+                  nerzoo zoo import --from released --head NAME data/genia/final_model --config genia.conf \
                   --types genia_types.json --out models/genia\n\nSpanMarker and GLiNER models are not supported."
 )]
 pub struct Import {
