@@ -26,7 +26,7 @@ pub struct Import {
     /// A folder, or hf:OWNER/NAME[@REVISION]; with --from released a file of PyTorch or safetensors, or a folder with one.
     #[arg(value_name = "MODEL")]
     model: String,
-    /// With --from released: the head, such as bopn, locate_label or diffusion_ner.
+    /// With --from released: the head; `nerzoo heads` lists them.
     #[arg(long, required_if_eq("from", "released"))]
     head: Option<String>,
     /// With --from released: the settings of the authors' program, as JSON or as lines `key = value`.
