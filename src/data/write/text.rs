@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(
             text,
             format!(
-                "\x1b[1;{one}m[\x1b[0mBank of \x1b[1;{two}m[\x1b[0m\u{fffd}[31mOslo\x1b[1;{two}m]\x1b[22mL\u{fffd}\x1b[0m\
+                "\x1b[1;{one}m[\x1b[0mBank of \x1b[1;{two}m[\x1b[0m\u{fffd}[31mOslo\x1b[1;{two}m]\x1b[22mL\\u{{7}}\x1b[0m\
                  \x1b[1;{one}m]\x1b[22mORG\x1b[0m\n"
             )
         );
