@@ -1,7 +1,7 @@
 //! Memory that training takes, estimated before the first step.
 //!
 //! Weights, gradients and moments are counted. Activations are measured: the model runs on the CPU on a few of the longest
-//! training sentences, cut to [`LONGEST`] words, and the program's allocator counts what the graph keeps. From that follows
+//! training sentences, cut to `LONGEST` words, and the program's allocator counts what the graph keeps. From that follows
 //! the memory of a whole batch, because every row of pieces takes an amount linear and one quadratic in its length.
 
 use std::fmt;
