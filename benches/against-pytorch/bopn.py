@@ -70,7 +70,8 @@ class Biaffine(nn.Module):
 class Head(nn.Module):
     pooling = "mean"
     rate = 1e-3
-    tensor_functions = ["logits"]
+    # Without the convolutions: Conv3d would be compiled anew for every size of the grid.
+    tensor_functions = ["scores"]
 
     def __init__(self, width, types):
         super().__init__()
@@ -121,16 +122,21 @@ class Head(nn.Module):
         output, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
         return output[:, : self.types], output[:, self.types :]
 
-    def logits(self, types, words, lengths):
-        """Scores of all labels: [batch, types, words, words, labels]."""
+    def scores(self, types, words):
+        """Scores before the convolutions: [batch, labels, types, words, words]."""
         rows, count, width = words.shape
         normal = layer_norm(words, (width,), eps=1e-12)
         spans = normal.unsqueeze(2) * self.gamma(words).unsqueeze(1) + self.beta(words).unsqueeze(1)
         places = torch.arange(count)
         region = self.region((places.unsqueeze(1) <= places).long()).expand(rows, -1, -1, -1)
-        scores = self.biaffine(types, torch.cat([spans, region], 3))
-        real = (places < lengths.unsqueeze(1)).float()
-        masked = scores * (real.unsqueeze(2) * real.unsqueeze(1)).view(rows, 1, 1, count, count)
+        return self.biaffine(types, torch.cat([spans, region], 3))
+
+    def logits(self, types, words, lengths):
+        """Final scores of all labels: [batch, types, words, words, labels]."""
+        rows, count, _ = words.shape
+        real = (torch.arange(count) < lengths.unsqueeze(1)).float()
+        mask = (real.unsqueeze(2) * real.unsqueeze(1)).view(rows, 1, 1, count, count)
+        masked = self.scores(types, words) * mask
         convolved = torch.cat([gelu(layer(masked)) for layer in self.convolutions], 1)
         return self.predictor(convolved.movedim(1, -1))
 
