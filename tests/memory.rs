@@ -263,7 +263,7 @@ fn estimates_are_close_to_what_is_allocated() {
         let (_, step) = count(|| trainer.step().unwrap());
         let kept = estimate.weights() + estimate.optimizer();
         let measured = (kept + step.unwrap().peak) as f64;
-        let estimated = (kept + estimate.gradients() + estimate.activations().unwrap()) as f64;
+        let estimated = estimate.model() as f64;
         println!("{head} {sets:?}: {measured} allocated, {estimated} estimated");
         assert!(
             (estimated / measured - 1.0).abs() < 0.15,

@@ -93,8 +93,8 @@ impl Growth {
 }
 
 impl ActivationMemory {
-    /// Bytes for this many of the longest sentences.
-    fn bytes(&self, sentences: usize) -> u64 {
+    /// Bytes of the encoder and of the head for this many of the longest sentences.
+    fn bytes(&self, sentences: usize) -> [u64; 2] {
         let rows = self.rows.iter().take(sentences).flatten().copied();
         let encoder: f64 = if self.is_padded {
             let longest = rows.clone().max().unwrap_or(0);
@@ -104,7 +104,7 @@ impl ActivationMemory {
         };
         let count = sentences.min(self.rows.len()) as f64;
         let head = self.head_fixed + count * self.head.at(self.words);
-        (self.encoder_fixed + encoder + head) as u64
+        [(self.encoder_fixed + encoder) as u64, head as u64]
     }
 }
 
@@ -147,11 +147,7 @@ impl MemoryEstimate {
 
     /// Bytes of the activations of a batch of the longest sentences, if known.
     pub fn activations(&self) -> Option<u64> {
-        self.activations_of(self.batch)
-    }
-
-    fn activations_of(&self, batch: usize) -> Option<u64> {
-        Some(self.activations.as_ref()?.bytes(batch))
+        Some(self.activations.as_ref()?.bytes(self.batch).iter().sum())
     }
 
     /// Pieces of the longest row, if known.
@@ -165,9 +161,22 @@ impl MemoryEstimate {
         self.total_of(self.batch)
     }
 
+    /// Bytes of the model and its activations at the most. The head's activations are gone when the gradients of the encoder
+    /// are computed.
+    pub fn model(&self) -> u64 {
+        self.model_of(self.batch)
+    }
+
+    fn model_of(&self, batch: usize) -> u64 {
+        let activations = self.activations.as_ref();
+        let [encoder, head] = activations.map_or([0, 0], |known| known.bytes(batch));
+        let summed = self.gradients() - self.weights();
+        let changing = encoder + self.weights().max(head);
+        self.weights() + self.optimizer() + summed + changing
+    }
+
     fn total_of(&self, batch: usize) -> u64 {
-        let activations = self.activations_of(batch).unwrap_or(0);
-        let model = self.weights() + self.gradients() + self.optimizer() + activations;
+        let model = self.model_of(batch);
         if self.is_on_heap {
             self.process + RUNTIME + (FRAGMENTATION * model as f64) as u64
         } else {
