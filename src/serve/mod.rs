@@ -168,7 +168,11 @@ impl Server {
     pub fn run(self) -> Result<()> {
         let failed =
             |problem: std::io::Error| Error::Config(format!("the service cannot start: {problem}"));
+        // Cutting and joining texts is computation. More threads than processors would not make it faster, and every thread
+        // keeps memory of its own.
+        let cores = thread::available_parallelism().map_or(1, usize::from);
         let runtime = tokio::runtime::Builder::new_multi_thread()
+            .max_blocking_threads(2 * cores)
             .enable_all()
             .build()
             .map_err(failed)?;
