@@ -10,7 +10,7 @@ mod program;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -424,6 +424,70 @@ fn the_index_of_this_repository_equals_its_folders() {
             folder.display()
         );
     }
+}
+
+/// The default model needs no network, no training and no file beside those of this repository.
+#[test]
+fn predict_without_a_model_finds_nested_entities() {
+    let text = "The president of the University of Cape Town met Angela Merkel in Berlin.";
+    let nowhere = tempfile::tempdir().unwrap();
+    let mut predict = command(nowhere.path(), &["predict"]);
+    predict
+        .env_remove("NERZOO_ZOO")
+        .current_dir(nowhere.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut predict = predict.spawn().unwrap();
+    writeln!(predict.stdin.take().unwrap(), "{text}").unwrap();
+    let record: Value =
+        serde_json::from_str(&printed(&predict.wait_with_output().unwrap())).unwrap();
+    let spans: Vec<(u64, u64)> = (record["entities"].as_array().unwrap().iter())
+        .map(|entity| {
+            (
+                entity["start"].as_u64().unwrap(),
+                entity["end"].as_u64().unwrap(),
+            )
+        })
+        .collect();
+    assert!(spans.len() >= 3, "{record}");
+    let inside = |(start, end): &(u64, u64)| {
+        let contains =
+            |outer: &&(u64, u64)| outer.0 <= *start && *end <= outer.1 && **outer != (*start, *end);
+        spans.iter().any(|outer| contains(&outer))
+    };
+    assert!(
+        spans.iter().filter(|span| inside(span)).count() >= 2,
+        "{record}"
+    );
+}
+
+/// The smallest of the published models is scored again; the hashes of all are checked with the index.
+#[test]
+fn the_smallest_published_model_has_the_scores_of_its_card() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let size = |folder: &PathBuf| {
+        fs::metadata(folder.join("model.safetensors"))
+            .unwrap()
+            .len()
+    };
+    let folders = nerzoo::zoo::index::folders(&root.join("model-zoo"));
+    let smallest = (folders.into_iter().map(|(_, folder)| folder))
+        .min_by_key(size)
+        .unwrap();
+    let corpora = root.join("../shared/corpora");
+    if !corpora.is_dir() {
+        let name = "the_smallest_published_model_has_the_scores_of_its_card";
+        let missing = corpora.display();
+        let _ = writeln!(std::io::stderr(), "SKIPPED {name}: {missing} is missing");
+        return;
+    }
+    let (folder, data) = (
+        smallest.display().to_string(),
+        corpora.display().to_string(),
+    );
+    let arguments = ["zoo", "verify", &folder, "--score", "--data", &data];
+    printed(&nerzoo(published(), &arguments));
 }
 
 #[test]
