@@ -37,9 +37,10 @@ mod webanno;
 pub mod words;
 pub mod write;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
@@ -142,9 +143,20 @@ pub fn read(path: &Path, options: &ReadOptions) -> Result<Vec<Sentence>> {
         ..
     } = corpus;
     if let Some(first) = problems.first() {
-        tracing::warn!("{}", warning_line(problems.len(), path, first));
+        warn_once(warning_line(problems.len(), path, first));
     }
     Ok(sentences)
+}
+
+/// Logs a warning, unless it was logged before: a file is read more than once if two splits come from it, and by every run of a
+/// comparison.
+fn warn_once(line: String) {
+    static LOGGED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let mut logged = LOGGED.lock().unwrap_or_else(|lock| lock.into_inner());
+    if !logged.contains(&line) {
+        tracing::warn!("{line}");
+        logged.insert(line);
+    }
 }
 
 /// One line about all warnings of a file.
