@@ -480,13 +480,23 @@ fn settings_change_what_is_found_without_another_model() {
 }
 
 #[test]
+fn without_a_name_the_default_model_is_served() {
+    let service = Program::start(&[]);
+    let models = get(service.address, "/v1/models").json();
+    let index = std::fs::read("model-zoo/index.json").unwrap();
+    let index: Value = serde_json::from_slice(&index).unwrap();
+    assert_eq!(models["models"][0]["name"], index["default"], "{models}");
+    assert_eq!(service.terminate(), Some(0));
+}
+
+#[test]
 fn arguments_that_cannot_work_are_explained() {
     let model = trained_model();
     let folder = tempfile::tempdir().unwrap();
     let empty = program::write(folder.path(), "token", b"\n");
     program::fails(
         &["serve", "-m", model, "-m", model],
-        &["two models are called run", "NAME=FOLDER"],
+        &["two models are called run", "NAME=MODEL"],
     );
     program::fails(&["serve", "-m", "no/such/model"], &["no/such/model"]);
     program::fails(&["serve", "-m", model, "--token-file", &empty], &["empty"]);

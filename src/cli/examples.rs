@@ -49,11 +49,11 @@ pub const ANALYSE: &str = "Examples:
   nerzoo analyse --train train.jsonl --gold test.jsonl mine=runs/mine other=predictions.jsonl --out runs/report.html";
 
 pub const PREDICT: &str = "Examples:
-  nerzoo predict --model runs/quickstart texts.txt
+  nerzoo predict texts.txt
   nerzoo predict --model runs/quickstart --format brat --out annotated texts.jsonl";
 
 pub const SERVE: &str = "Examples:
-  nerzoo serve --model runs/quickstart
+  nerzoo serve
   nerzoo serve --model news=runs/news --model genia=runs/genia --host 0.0.0.0 --token-file token";
 
 pub fn heads() -> String {

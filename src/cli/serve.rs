@@ -16,8 +16,9 @@ use crate::serve::{Limits, Model, ServeOptions, Server};
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
 pub struct Serve {
-    /// A model folder, or NAME=FOLDER; may be repeated. The first model answers requests that name none.
-    #[arg(long, short, required = true, value_name = "MODEL")]
+    /// A model: a folder, a name that `nerzoo zoo list` shows, hf:OWNER/NAME or an http(s) address; NAME=MODEL gives it another name.
+    /// May be repeated; the first model answers requests that name none [default: the default model of the zoo].
+    #[arg(long, short, value_name = "MODEL")]
     model: Vec<String>,
     /// The address to listen on; 0.0.0.0 for all networks of this machine. The connection is not encrypted.
     #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS")]
@@ -71,7 +72,6 @@ pub struct Serve {
     device_token_file: Option<PathBuf>,
 }
 
-/// A whole number of at least 1.
 /// Most connections that may be asked for; a system allows far fewer open files.
 const MOST_CONNECTIONS: usize = 1_000_000;
 
@@ -82,6 +82,7 @@ fn connections(text: &str) -> Result<usize, String> {
     }
 }
 
+/// A whole number of at least 1.
 fn positive(text: &str) -> Result<usize, String> {
     let number: usize = text.parse().map_err(|_| "not a whole number".to_string())?;
     if number == 0 {
@@ -100,8 +101,12 @@ impl Serve {
             .map(remote::token)
             .transpose()?;
         let device = device::find(&self.device, device_token.as_deref())?;
-        let models = self.model.iter().map(|given| Model::load(given, &device));
-        let models: Vec<Model> = models.collect::<crate::error::Result<_>>()?;
+        let models: Vec<Model> = if self.model.is_empty() {
+            vec![Model::default_of_zoo(&device)?]
+        } else {
+            let models = self.model.iter().map(|given| Model::load(given, &device));
+            models.collect::<crate::error::Result<_>>()?
+        };
         let names: Vec<String> = models
             .iter()
             .map(|model| model.name().to_string())

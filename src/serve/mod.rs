@@ -105,7 +105,7 @@ impl Server {
         if let Some(twice) = models.iter().find(|model| !names.insert(model.name())) {
             let name = twice.name();
             return Err(Error::Config(format!(
-                "two models are called {name}; give one of them another name, as in NAME=FOLDER"
+                "two models are called {name}; give one of them another name, as in NAME=MODEL"
             )));
         }
         if models.is_empty() {

@@ -1,5 +1,6 @@
 //! The models of the service.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::tensor::Device;
@@ -15,7 +16,8 @@ use crate::error::{Error, Result};
 use crate::model::folder::{self, ModelConfig};
 use crate::model::tagger::Tagger;
 use crate::recipe::set::Assignment;
-use crate::{registry, zoo};
+use crate::registry;
+use crate::zoo::{self, Zoo};
 
 /// Number of combinations of settings that a model keeps ready.
 const VARIANTS: usize = 8;
@@ -34,7 +36,7 @@ impl Model {
         let is_plain = |one: char| one.is_alphanumeric() || "-_.+@/".contains(one);
         if name.is_empty() || !name.chars().all(is_plain) {
             return Err(Error::Config(format!(
-                "{name:?} is not a name for a model to serve; give it one of letters, digits and -_.+@/, as in NAME=FOLDER"
+                "{name:?} is not a name for a model to serve; give it one of letters, digits and -_.+@/, as in NAME=MODEL"
             )));
         }
         Ok(Self {
@@ -44,15 +46,23 @@ impl Model {
         })
     }
 
-    /// Loads a model given as a folder or name, or as `NAME=FOLDER`. Without a name, it has the last part of the folder.
+    /// Loads a model given as a folder, name or address, or as `NAME=MODEL`. Without a name, it has the last part of the folder.
     pub fn load(given: &str, device: &Device) -> Result<Self> {
         let (name, place) = match given.split_once('=') {
-            Some((name, place)) => (Some(name), place),
-            None => (None, given),
+            Some((name, place)) if !name.contains("://") => (Some(name), place),
+            _ => (None, given),
         };
-        let path = zoo::find(place)?;
-        let folder = folder::folder_of(&path);
-        let tagger = registry::load(&path, device, &[])?;
+        Self::load_folder(name, &zoo::find(place)?, device)
+    }
+
+    /// The model that is used if none is named.
+    pub fn default_of_zoo(device: &Device) -> Result<Self> {
+        Self::load_folder(None, &Zoo::from_env().default_model()?, device)
+    }
+
+    fn load_folder(name: Option<&str>, path: &Path, device: &Device) -> Result<Self> {
+        let folder = folder::folder_of(path);
+        let tagger = registry::load(path, device, &[])?;
         let last = || {
             let absolute = folder.canonicalize().unwrap_or_else(|_| folder.clone());
             let name = absolute.file_name().unwrap_or_default();
