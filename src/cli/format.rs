@@ -33,10 +33,10 @@ impl FormatArgs {
         let folder = folder::folder_of(model);
         let config = ModelConfig::read(&folder)?;
         options.segmentation = options.segmentation.or(Some(config.segmentation));
-        if options.sentences.is_none()
-            && let Ok(recipe) = Recipe::read(&folder.join("recipe.toml"), &[])
-        {
-            options.sentences = recipe.data.options.sentences;
+        if let Ok(recipe) = Recipe::read(&folder.join("recipe.toml"), &[]) {
+            let trained = recipe.data.options;
+            options.sentences = options.sentences.or(trained.sentences);
+            options.split_words = options.split_words.or(trained.split_words);
         }
         Ok(options)
     }
@@ -67,6 +67,9 @@ pub struct ReadArgs {
     /// default) or cjk (every character of all scripts without spaces).
     #[arg(long, value_name = "words|han|cjk")]
     segmentation: Option<Segmentation>,
+    /// Split texts into words by this rule even if the files have words of their own, which then no longer count.
+    #[arg(long)]
+    split_words: bool,
     /// Other names for entity types, such as person=PER,group=ORG; entities of a type with an empty name, such as MISC=, are
     /// left out.
     #[arg(long, value_name = "TYPE=NAME", value_delimiter = ',', value_parser = renaming)]
@@ -136,6 +139,7 @@ impl ReadArgs {
             labels: (!self.labels.is_empty()).then(|| self.labels.clone()),
             sentences: self.sentences,
             segmentation: self.segmentation,
+            split_words: self.split_words.then_some(true),
             skip_bad: self.skip_bad.skip_bad,
             rename: self.rename.iter().cloned().collect(),
             ..ReadOptions::default()

@@ -144,6 +144,9 @@ pub struct ReadOptions {
     /// How texts are split into words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub segmentation: Option<Segmentation>,
+    /// Whether texts are split into words by the rule `segmentation` even if the file has words of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub split_words: Option<bool>,
     /// Whether texts are cut into sentences.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sentences: Option<SentenceCutting>,
@@ -195,9 +198,10 @@ fn unknown_cutting(name: &str) -> Error {
 }
 
 impl ReadOptions {
-    /// True when no option depends on the file: bad records can be skipped and types renamed in any.
+    /// True when no option depends on the file: words can be split, bad records skipped and types renamed in any.
     pub fn are_of_any_file(&self) -> bool {
         let others = Self {
+            split_words: None,
             skip_bad: None,
             rename: BTreeMap::new(),
             ..self.clone()
@@ -208,6 +212,7 @@ impl ReadOptions {
     /// These options, with those of `other` that are meant for any file and given there.
     #[must_use]
     pub fn with_general_options_of(mut self, other: &Self) -> Self {
+        self.split_words = other.split_words.or(self.split_words);
         self.skip_bad = other.skip_bad.or(self.skip_bad);
         self.rename.extend(other.rename.clone());
         self

@@ -53,10 +53,11 @@ pub use sentences::bounds as sentence_bounds;
 pub use source::{file_extension, is_stream, open_stream};
 pub use tags::bio;
 pub use tags::scheme::TagScheme;
+use words::Segmentation;
 pub use words::choice as segmentation_choice;
 
 use crate::error::{Error, Location, Result};
-use crate::text::{Sentence, visible};
+use crate::text::{Misaligned, Sentence, slice, visible};
 use json::record::RecordKind;
 use source::{Collector, Source};
 
@@ -203,6 +204,9 @@ fn collect(path: &Path, options: &ReadOptions, mending: bool) -> Result<(Format,
             }
         }
     }
+    if options.split_words == Some(true) {
+        split_words(&mut corpus, options.segmentation.unwrap_or_default());
+    }
     rename_types(&mut corpus.sentences, &options.rename);
     corpus.report_discontinuous();
     sentences::crossing::report_crossing(&mut corpus);
@@ -211,6 +215,23 @@ fn collect(path: &Path, options: &ReadOptions, mending: bool) -> Result<(Format,
         corpus.problems.sort_by(|a, b| a.location.cmp(&b.location));
     }
     Ok((format, corpus))
+}
+
+/// Splits all sentences into words by a rule, with a warning for each entity that no model can find then.
+fn split_words(corpus: &mut Collector, segmentation: Segmentation) {
+    for index in 0..corpus.sentences.len() {
+        let sentence = &mut corpus.sentences[index];
+        for entity in words::split_again(sentence, segmentation) {
+            let Misaligned { start, end, label } = entity;
+            let surface = slice(&corpus.sentences[index].text, start, end);
+            let (label, surface) = (visible(&label), visible(surface));
+            let message = format!(
+                "{label} {start}..{end} `{surface}` is not made of words of the rule `{segmentation}`, so no model can find it; \
+                 use another rule (`segmentation`), or the words of the file"
+            );
+            corpus.warn_at(corpus.location(index), message);
+        }
+    }
 }
 
 /// Gives entities the other names of their types, and leaves out those whose other name is empty. Entities that become equal

@@ -14,7 +14,7 @@ use strum::VariantNames;
 
 use super::format::unknown_name;
 use crate::error::Error;
-use crate::text::{Sentence, Word};
+use crate::text::{Entity, Misaligned, Sentence, Word};
 
 /// Word segmentation of a text: which scripts are split into single characters.
 #[derive(
@@ -118,6 +118,33 @@ pub fn sentence(text: &str, segmentation: Segmentation) -> Sentence {
     }
 }
 
+/// Splits the text of a sentence into words again, by a rule. Entities keep their characters; returns those of which the rule
+/// makes no whole words, which are misaligned then. Parts of speech belong to the old words and are removed.
+pub(crate) fn split_again(sentence: &mut Sentence, segmentation: Segmentation) -> Vec<Misaligned> {
+    let entities = std::mem::take(&mut sentence.entities);
+    let mut annotations: Vec<Misaligned> = std::mem::take(&mut sentence.misaligned);
+    let old = annotations.clone();
+    annotations.extend(entities.into_iter().map(|entity| {
+        let (start, end) = sentence.characters(entity.span);
+        let label = entity.label;
+        Misaligned { start, end, label }
+    }));
+    sentence.words = split_with(&sentence.text, segmentation);
+    sentence.pos = None;
+    for annotation in annotations {
+        match sentence.span_of(annotation.start, annotation.end) {
+            Some(span) => {
+                let label = annotation.label;
+                sentence.entities.push(Entity { span, label });
+            }
+            None => sentence.misaligned.push(annotation),
+        }
+    }
+    sentence.entities.sort();
+    let is_new = |one: &&Misaligned| !old.contains(one);
+    sentence.misaligned.iter().filter(is_new).cloned().collect()
+}
+
 /// A sentence from a text and its words. `None` unless the text is the words in this order with only white space between
 /// them.
 pub(crate) fn align(text: &str, words: &[&str]) -> Option<Sentence> {
@@ -149,6 +176,7 @@ pub(crate) fn align(text: &str, words: &[&str]) -> Option<Sentence> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::Span;
     use crate::text::slice;
     use proptest::prelude::*;
     use strum::IntoEnumIterator;
@@ -231,5 +259,47 @@ mod tests {
             let kept: String = words.iter().map(|word| word.text.as_str()).collect();
             prop_assert_eq!(kept, visible);
         }
+    }
+
+    #[test]
+    fn splitting_again_keeps_the_characters_of_entities() {
+        let mut sentence = align(
+            "北京大学 in Lindholm-Ost",
+            &["北京大学", "in", "Lindholm-Ost"],
+        )
+        .unwrap();
+        let entity = |start, end, label: &str| Entity {
+            span: Span::new(start, end),
+            label: label.into(),
+        };
+        sentence.entities = vec![entity(0, 1, "ORG"), entity(2, 3, "LOC")];
+        sentence.pos = Some(["NR", "IN", "NR"].map(String::from).to_vec());
+        // An entity within a word of the file.
+        let inner = Misaligned {
+            start: 0,
+            end: 2,
+            label: "LOC".into(),
+        };
+        sentence.misaligned = vec![inner.clone()];
+        let mut by_han = sentence.clone();
+        assert!(split_again(&mut by_han, Segmentation::Han).is_empty());
+        let words: Vec<&str> = by_han.words.iter().map(|word| word.text.as_str()).collect();
+        assert_eq!(
+            words,
+            ["北", "京", "大", "学", "in", "Lindholm", "-", "Ost"]
+        );
+        let expected = [
+            entity(0, 2, "LOC"),
+            entity(0, 4, "ORG"),
+            entity(5, 8, "LOC"),
+        ];
+        assert_eq!(by_han.entities, expected);
+        assert!(by_han.misaligned.is_empty() && by_han.pos.is_none());
+
+        // A rule whose words are longer than an entity.
+        let mut by_words = by_han;
+        let lost = split_again(&mut by_words, Segmentation::Words);
+        assert_eq!(lost, [inner]);
+        assert_eq!((by_words.entities.len(), &by_words.misaligned), (2, &lost));
     }
 }
