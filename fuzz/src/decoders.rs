@@ -121,12 +121,10 @@ pub fn decoders(data: &[u8]) {
         5 => states_of!(given, LocateLabel, json!({"preset": "released"}), PROPOSALS),
         6 => states_of!(given, DiffusionNer, diffusion_sizes(), DENOISED),
         7 => {
-            let sizes = || json!({"span": diffusion_sizes()});
-            states_of!(given, Bundle<SeqNer, DiffusionNer>, sizes(), &[]);
+            states_of!(given, Bundle<SeqNer, DiffusionNer>, json!({"span": diffusion_sizes()}), &[]);
         }
         8 => {
-            let sizes = || json!({"span": bopn_sizes(), "output": "seq"});
-            states_of!(given, Bundle<SeqNer, Bopn>, sizes(), &[]);
+            states_of!(given, Bundle<SeqNer, Bopn>, json!({"span": bopn_sizes(), "output": "seq"}), &[]);
         }
         9 => spans(given),
         10 => grid(given),
