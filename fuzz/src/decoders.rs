@@ -37,7 +37,7 @@ fn decoding(given: &mut Input<'_>, names: &[&str]) -> Map<String, Value> {
         ("one_type", json!(given.choose(2) == 1)),
         (
             "none_bias",
-            json!(given.one_of(&[0.0, 1.0, -1.0, 700.0, -700.0])),
+            json!(given.one_of(&[0.0, 1.0, -1.0, 100.0, -100.0])),
         ),
         ("threshold", json!(given.one_of(&[0.0, 0.5, 0.9]))),
         (
