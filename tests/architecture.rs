@@ -359,6 +359,52 @@ fn named_backend(file: &SourceFile) -> Vec<String> {
         .collect()
 }
 
+/// Every `unsafe` block or implementation has a comment with its reason before it, and the chapter on limits lists how many
+/// each file has. Those of tests count as well.
+#[test]
+fn unsafe_code_is_explained_and_listed() {
+    let mut found = Vec::new();
+    for file in files() {
+        let tokens = file.tokens();
+        let lines: Vec<&str> = file.text.lines().collect();
+        let mut count = 0;
+        for (index, token) in tokens.iter().enumerate() {
+            let next = tokens.get(index + 1).map(|next| next.text.as_str());
+            let is_block = token.kind == TokenKind::Name && token.text == "unsafe";
+            if !is_block || !matches!(next, Some("{" | "impl")) {
+                continue;
+            }
+            count += 1;
+            let before = &lines[token.line.saturating_sub(6)..token.line];
+            assert!(
+                before
+                    .iter()
+                    .any(|line| line.trim().starts_with("// SAFETY: ")),
+                "src/{}:{}: say why this is safe in a comment `// SAFETY: ...` before it",
+                file.path,
+                token.line
+            );
+        }
+        if count > 0 {
+            found.push((format!("src/{}", file.path), count));
+        }
+    }
+    let chapter = Path::new(env!("CARGO_MANIFEST_DIR")).join("book/src/limits.md");
+    let chapter = fs::read_to_string(chapter).unwrap();
+    let listed: Vec<(String, usize)> = (chapter.lines())
+        .filter_map(|line| {
+            let (path, rest) = line.strip_prefix("| `")?.split_once("` | ")?;
+            let is_source = path.starts_with("src/");
+            let (count, _) = rest.split_once(" | ")?;
+            is_source.then(|| (path.to_string(), count.parse().unwrap()))
+        })
+        .collect();
+    assert_eq!(
+        listed, found,
+        "the table of unsafe code in book/src/limits.md (left) is not that of src (right)"
+    );
+}
+
 /// All files of `src/`.
 fn files() -> Vec<SourceFile> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");

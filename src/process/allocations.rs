@@ -81,16 +81,19 @@ fn subtract(bytes: usize) {
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         add(layout.size());
+        // SAFETY: the caller keeps to the rules of the allocator.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         add(layout.size());
+        // SAFETY: the caller keeps to the rules of the allocator.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         subtract(layout.size());
+        // SAFETY: the caller keeps to the rules of the allocator.
         unsafe { System.dealloc(pointer, layout) }
     }
 
@@ -98,6 +101,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
         // The system moves the pages of large blocks and does not copy them.
         add(size.saturating_sub(layout.size()));
         subtract(layout.size().saturating_sub(size));
+        // SAFETY: the caller keeps to the rules of the allocator.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }

@@ -103,7 +103,11 @@ impl<'a> Record<'a, '_> {
             self.error(format!("word {index} is empty; remove it"));
         }
         let text = text(self.object).filter(|(text, _)| *text != key);
-        let aligned = text.and_then(|(_, text)| words::align(text, words));
+        let starts = self.object.get("word_starts").and_then(Value::as_str);
+        let aligned = text.and_then(|(_, text)| {
+            let given = starts.and_then(|starts| words::align_at(text, words, starts));
+            given.or_else(|| words::align(text, words))
+        });
         if let (Some(("text", _)), None) = (text, &aligned) {
             self.warn(format!("`text` does not consist of the words of `{key}` in order; using the words joined by spaces"));
         }

@@ -14,7 +14,7 @@ use strum::VariantNames;
 
 use super::format::unknown_name;
 use crate::error::Error;
-use crate::text::{Entity, Misaligned, Sentence, Word};
+use crate::text::{CharacterIndex, Entity, Misaligned, Sentence, Word};
 
 /// Word segmentation of a text: which scripts are split into single characters.
 #[derive(
@@ -173,6 +173,32 @@ pub(crate) fn align(text: &str, words: &[&str]) -> Option<Sentence> {
     })
 }
 
+/// A sentence from a text, its words and the offsets of their first characters, separated by spaces. The text may have more
+/// than the words. `None` unless each word is where its offset says, after the word before.
+pub(crate) fn align_at(text: &str, words: &[&str], starts: &str) -> Option<Sentence> {
+    let index = CharacterIndex::new(text);
+    let mut starts = starts.split_ascii_whitespace();
+    let mut aligned: Vec<Word> = Vec::with_capacity(words.len());
+    for word in words {
+        let start: usize = starts.next()?.parse().ok()?;
+        let end = start.checked_add(word.chars().count())?;
+        let is_after = aligned.last().is_none_or(|last| last.end <= start);
+        if !is_after || index.get(start, end) != Some(*word) {
+            return None;
+        }
+        aligned.push(Word {
+            text: (*word).to_string(),
+            start,
+            end,
+        });
+    }
+    starts.next().is_none().then(|| Sentence {
+        text: text.to_string(),
+        words: aligned,
+        ..Sentence::default()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -237,6 +263,28 @@ mod tests {
         assert!(align("Das ist", &["Das"]).is_none());
         assert!(align("du pain", &["de", "le", "pain"]).is_none());
         assert!(align("x", &["", "x"]).is_some());
+        // Texts with more than the words, and offsets that cannot be.
+        let sentence = align_at("Maria 唱 sings.", &["Maria", "sings", "."], "0 8 13").unwrap();
+        assert_eq!((sentence.words[1].start, sentence.words[1].end), (8, 13));
+        for starts in [
+            "",
+            "0 8",
+            "0 8 13 14",
+            "0 7 13",
+            "8 0 13",
+            "0 8 x",
+            "0 8 -1",
+            "0 8 18446744073709551615",
+        ] {
+            assert!(
+                align_at("Maria 唱 sings.", &["Maria", "sings", "."], starts).is_none(),
+                "{starts}"
+            );
+        }
+        assert!(
+            align_at("aa", &["a", "a"], "0 0").is_none()
+                && align_at("aa", &["a", "a"], "0 1").is_some()
+        );
     }
 
     #[test]

@@ -7,10 +7,12 @@ use super::annotated::{Annotated, not_writable};
 use super::json_records::{self as records, Record};
 use super::summary::{Loss, Summary, joined_words};
 use super::tags::{TagRow, is_tag_label, tags};
+use crate::data::words::align;
 use crate::error::Result;
+use crate::text::Sentence;
 
 /// A sentence with `tokens` and entities as spans of words. The text is written where it differs from the words joined by
-/// spaces. Entities that do not match word boundaries are written under `misaligned`, and those of several parts under
+/// spaces, and the offsets of the words where the text has more than words and white space. Entities that do not match word boundaries are written under `misaligned`, and those of several parts under
 /// `discontinuous`, both with offsets in characters.
 pub(super) fn record(
     item: &Annotated<'_>,
@@ -20,10 +22,17 @@ pub(super) fn record(
     let sentence = item.sentence;
     let mut record = Record::new();
     records::document(&mut record, "doc", item);
-    record.insert("tokens".into(), json!(item.words()));
+    let words = item.words();
     let in_characters = !item.misaligned().is_empty() || !item.discontinuous().is_empty();
-    if (in_characters && !options.tags) || sentence.text != joined_words(item) {
+    let is_joined = sentence.text == joined_words(item)
+        && Sentence::from_words(words.iter().copied()).words == sentence.words;
+    record.insert("tokens".into(), json!(words));
+    if (in_characters && !options.tags) || !is_joined {
         record.insert("text".into(), json!(sentence.text));
+        let aligned = align(&sentence.text, &words);
+        if aligned.is_none_or(|found| found.words != sentence.words) {
+            record.insert("word_starts".into(), json!(starts(sentence)));
+        }
     }
     records::part_of_speech(&mut record, item);
     if options.tags {
@@ -42,6 +51,12 @@ pub(super) fn record(
     records::context(&mut record, item);
     records::position(&mut record, item);
     Ok(record)
+}
+
+/// The offset of the first character of each word, as one string: no reader can take it for tags or spans.
+fn starts(sentence: &Sentence) -> String {
+    let starts = sentence.words.iter().map(|word| word.start.to_string());
+    starts.collect::<Vec<_>>().join(" ")
 }
 
 /// Adds `ner_tags`, one string per word.
@@ -73,8 +88,8 @@ fn ner_tags(
 #[cfg(test)]
 mod tests {
     use crate::data::write::{Annotated, WriteOptions, predictions, write_with};
-    use crate::data::{Format, TagScheme};
-    use crate::text::{Discontinuous, Entity, Mention, Sentence};
+    use crate::data::{Format, ReadOptions, TagScheme, scan};
+    use crate::text::{Discontinuous, Entity, Mention, Sentence, Word, slice};
 
     #[test]
     fn everything_has_a_key() {
@@ -106,6 +121,41 @@ mod tests {
             "{\"tokens\":[\"a\",\",\",\"b\"],\"text\":\"a, b\",\"ner_tags\":[\"B-A\",\"I-A\",\"I-A\"]}\n"
         );
         assert_eq!(summary.left_out, 1);
+    }
+
+    /// Found by fuzzing: annotation tools export words that leave out a part of the text.
+    #[test]
+    fn texts_with_more_than_the_words_are_kept() {
+        let sentence = |text: &str, starts: &[(usize, usize)]| {
+            let word = |(start, end): &(usize, usize)| Word {
+                text: slice(text, *start, *end).to_string(),
+                start: *start,
+                end: *end,
+            };
+            Sentence {
+                text: text.to_string(),
+                words: starts.iter().map(word).collect(),
+                entities: vec![Entity::new(0, 1, "A")],
+                ..Sentence::default()
+            }
+        };
+        let sentences = [
+            sentence("Maria sings.", &[(0, 5), (11, 12)]),
+            sentence(
+                "University of\u{feff} Lindholm",
+                &[(0, 10), (11, 13), (14, 22), (22, 23)],
+            ),
+            sentence("a 😊0.", &[(0, 1), (2, 3), (4, 5)]),
+            sentence("x a a", &[(4, 5)]),
+        ];
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file.jsonl");
+        let mut out = Vec::new();
+        let options = WriteOptions::of(Format::TokensJsonl);
+        write_with(&mut out, &sentences, &options).unwrap();
+        std::fs::write(&path, &out).unwrap();
+        let (found, problems) = scan(&path, &ReadOptions::of(Format::TokensJsonl)).unwrap();
+        assert_eq!((found, problems), (sentences.to_vec(), Vec::new()));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Checks of a `tokenizer.json` from a stranger: settings that would make the tokenizer hang or fill the memory.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 /// Largest number of times that a normaliser may lengthen a text.
@@ -19,12 +21,26 @@ pub fn check(tokenizer: &Value) -> Result<(), String> {
             "the normaliser can make texts {growth} times as long, more than {MOST_GROWTH} times"
         ));
     }
+    check_ids(&tokenizer["model"]["vocab"])?;
     match tokenizer["model"]["max_input_chars_per_word"].as_u64() {
         Some(most) if most > MOST_CHARACTERS => Err(format!(
             "max_input_chars_per_word = {most} must be at most {MOST_CHARACTERS}"
         )),
         _ => Ok(()),
     }
+}
+
+/// Fails if two pieces of a vocabulary have the same id: only one of them would be there after the tokenizer is saved.
+fn check_ids(vocabulary: &Value) -> Result<(), String> {
+    let mut pieces: HashMap<u64, &str> = HashMap::new();
+    for (piece, id) in vocabulary.as_object().into_iter().flatten() {
+        if let Some(other) = id.as_u64().and_then(|id| pieces.insert(id, piece)) {
+            return Err(format!(
+                "the pieces {other:?} and {piece:?} have the same id {id}"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// How many times a text can be as long after a normaliser as before, in bytes.
@@ -139,6 +155,15 @@ mod tests {
             &"x".repeat(100),
         )]))
         .unwrap_err();
+    }
+
+    /// Found by fuzzing: after such a tokenizer is saved and loaded, words have other pieces.
+    #[test]
+    fn pieces_have_ids_of_their_own() {
+        check(&json!({"model": {"vocab": {"a": 0, "b": 1, "c": 5}}})).unwrap();
+        check(&json!({"model": {"vocab": [["a", 0.0], ["b", 0.0]]}})).unwrap();
+        let problem = check(&json!({"model": {"vocab": {"a": 0, "b": 1, "c": 0}}})).unwrap_err();
+        assert_eq!(problem, "the pieces \"a\" and \"c\" have the same id 0");
     }
 
     #[test]

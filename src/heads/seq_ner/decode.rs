@@ -67,7 +67,7 @@ impl TagScores {
     }
 }
 
-/// The mentions of a sentence. A mention's score is the lowest probability among its tags.
+/// The mentions of a sentence. A mention's score is the lowest probability among its tags; one that overflowed counts as 0.
 pub fn mentions(head: &SeqNer, config: &Config, scores: &TagScores) -> Vec<Mention> {
     let emissions = scores.biased(config);
     let chosen = scores.choose(&emissions);
@@ -75,7 +75,10 @@ pub fn mentions(head: &SeqNer, config: &Config, scores: &TagScores) -> Vec<Menti
         None => softmax(&emissions, scores.tags),
         Some(crf) => crf.marginals(&emissions),
     };
-    let probability = |word: usize| probabilities[word * scores.tags + chosen[word]];
+    let probability = |word: usize| {
+        let value = probabilities[word * scores.tags + chosen[word]];
+        if value.is_nan() { 0.0 } else { value }
+    };
     combine(&chosen, config.tags, config.combiner)
         .into_iter()
         .map(|(label, span)| Mention {
@@ -138,7 +141,9 @@ pub fn combine(tags: &[usize], set: TagSet, combiner: Combiner) -> Vec<(usize, S
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::heads::Head;
     use crate::heads::seq_ner::tags;
+    use crate::heads::settings::{Preset, Settings};
     use crate::text::Labels;
     use proptest::prelude::*;
 
@@ -157,6 +162,24 @@ mod tests {
             [(0, 0, 2), (1, 2, 4), (0, 4, 5), (1, 6, 7)]
         );
         assert_eq!(spans(Combiner::Strict), [(1, 2, 4)]);
+    }
+
+    #[test]
+    fn scores_that_overflow_are_not_certain() {
+        let (labels, config) = (Labels::new(["A"]), Config::of(Preset::Paper));
+        let head = SeqNer::init(&config, 4, &labels, &crate::device::cpu());
+        for emissions in [
+            vec![0.0, f32::INFINITY, 0.0],
+            vec![f32::NEG_INFINITY, f32::INFINITY, f32::NAN],
+        ] {
+            let scores = TagScores {
+                emissions,
+                tags: 3,
+                crf: None,
+            };
+            let found = mentions(&head, &config, &scores);
+            assert_eq!((found.len(), found[0].score), (1, 0.0));
+        }
     }
 
     #[test]

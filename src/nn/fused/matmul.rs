@@ -45,11 +45,22 @@ impl MatrixView {
         }
     }
 
-    /// Index of the last element; `None` for an empty matrix.
+    /// Index of the last element; `None` for an empty matrix. `usize::MAX` stands for all indices that are larger.
     fn last(self) -> Option<usize> {
         let [rows, columns] = self.size;
-        let down = rows.checked_sub(1)? * self.strides[0];
-        Some(self.start + down + columns.checked_sub(1)? * self.strides[1])
+        let down = rows.checked_sub(1)?.saturating_mul(self.strides[0]);
+        let right = columns.checked_sub(1)?.saturating_mul(self.strides[1]);
+        Some(self.start.saturating_add(down).saturating_add(right))
+    }
+
+    /// True if no two elements have the same index, as those of a matrix that is written. The indices have to be those of a
+    /// slice.
+    fn has_distinct_elements(self) -> bool {
+        let [rows, columns] = self.size;
+        let mut sides = [(self.strides[0], rows), (self.strides[1], columns)];
+        sides.sort_unstable();
+        let [(near, count), (far, other)] = sides;
+        (count < 2 || near > 0) && (other < 2 || far > (count - 1) * near)
     }
 }
 
@@ -100,10 +111,11 @@ fn checked_gemm(
     let Some(last) = output_view.last() else {
         return;
     };
-    assert!(last < output.len());
+    assert!(last < output.len() && output_view.has_distinct_elements());
     assert!(left_view.last().is_none_or(|last| last < left.len()));
     assert!(right_view.last().is_none_or(|last| last < right.len()));
-    // SAFETY: every index the views reach lies within its slice, as just checked, and `output` is borrowed exclusively.
+    // SAFETY: every index the views reach lies within its slice, as just checked; `output` is borrowed exclusively, and no two
+    // of its elements are the same one, which threads would write at the same time.
     #[allow(unsafe_code)]
     unsafe {
         gemm::gemm(
@@ -133,6 +145,141 @@ fn checked_gemm(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The product by its definition, in f64.
+    fn expected(
+        before: &[f32],
+        output: MatrixView,
+        left: (&[f32], MatrixView),
+        right: (&[f32], MatrixView),
+    ) -> Vec<f32> {
+        let at = |view: MatrixView, row: usize, column: usize| {
+            view.start + row * view.strides[0] + column * view.strides[1]
+        };
+        let mut all = before.to_vec();
+        for row in 0..output.size[0] {
+            for column in 0..output.size[1] {
+                let term = |k: usize| {
+                    f64::from(left.0[at(left.1, row, k)])
+                        * f64::from(right.0[at(right.1, k, column)])
+                };
+                let sum: f64 = (0..left.1.size[1]).map(term).sum();
+                let index = at(output, row, column);
+                all[index] = (0.5 * f64::from(before[index]) + 2.0 * sum) as f32;
+            }
+        }
+        all
+    }
+
+    fn values(count: usize, seed: usize) -> Vec<f32> {
+        (0..count)
+            .map(|i| ((i * 7 + seed * 3) % 11) as f32 - 5.0)
+            .collect()
+    }
+
+    /// All small sizes, row-major and transposed, in slices that end with the last element: nothing else is read or written.
+    #[test]
+    fn all_small_products_stay_within_their_slices() {
+        let sizes = [0, 1, 2, 3, 7, 17];
+        // A matrix in a slice whose first and last elements belong to it or, with a margin, do not.
+        let view = |rows: usize, columns: usize, margin: usize, is_transposed: bool| {
+            let size = if is_transposed {
+                [columns, rows]
+            } else {
+                [rows, columns]
+            };
+            let view = MatrixView::block(0, margin, size, size[1] + 2 * margin);
+            let count = view.last().map_or(margin, |last| last + 1 + margin);
+            (
+                if is_transposed {
+                    view.transposed()
+                } else {
+                    view
+                },
+                count,
+            )
+        };
+        for (rows, columns, depth) in triples(&sizes) {
+            for flags in 0..16_usize {
+                let margin = flags >> 3;
+                let (left_view, count) = view(rows, depth, margin, flags & 1 > 0);
+                let left = values(count, 1);
+                let (right_view, count) = view(depth, columns, margin, flags & 2 > 0);
+                let right = values(count, 2);
+                let (output_view, count) = view(rows, columns, margin, flags & 4 > 0);
+                let before = values(count, 3);
+                let (left, right) = ((&left[..], left_view), (&right[..], right_view));
+                let expected = expected(&before, output_view, left, right);
+                let mut output = before.clone();
+                matmul((&mut output, output_view), 0.5, left, right, 2.0);
+                assert_eq!(output, expected, "{rows} x {depth} x {columns}, {flags}");
+            }
+        }
+    }
+
+    fn triples(sizes: &[usize]) -> impl Iterator<Item = (usize, usize, usize)> {
+        let pairs = sizes
+            .iter()
+            .flat_map(|one| sizes.iter().map(move |two| (*one, *two)));
+        pairs.flat_map(|(one, two)| sizes.iter().map(move |three| (one, two, *three)))
+    }
+
+    /// Views that leave their slices, also by an index that overflows, and outputs of which two elements are one.
+    #[test]
+    fn views_that_do_not_fit_are_refused() {
+        let fits = MatrixView::new(4, 4);
+        let strides = |rows: usize, columns: usize| MatrixView {
+            strides: [rows, columns],
+            ..fits
+        };
+        let refused = [
+            MatrixView { start: 1, ..fits },
+            MatrixView {
+                start: usize::MAX,
+                ..fits
+            },
+            strides(5, 1),
+            strides(4, 2),
+            strides(usize::MAX, 1),
+            strides(1 << 63, 1),
+            strides(usize::MAX / 3 + 1, 1),
+            strides(1, usize::MAX / 2 + 1),
+        ];
+        let shared = [
+            strides(0, 1),
+            strides(1, 0),
+            strides(0, 0),
+            strides(1, 1),
+            strides(3, 1),
+            strides(2, 2),
+        ];
+        let multiplies = |output: MatrixView, left: MatrixView, right: MatrixView| {
+            let data = [1.0f32; 16];
+            crate::process::catch(|| {
+                let mut written = [1.0f32; 16];
+                matmul(
+                    (&mut written, output),
+                    0.0,
+                    (&data, left),
+                    (&data, right),
+                    1.0,
+                );
+            })
+            .is_ok()
+        };
+        assert!(multiplies(fits, fits, fits) && multiplies(fits.transposed(), fits, fits));
+        for view in refused {
+            assert!(!multiplies(view, fits, fits), "{view:?} as output");
+            assert!(!multiplies(fits, view, fits), "{view:?} on the left");
+            assert!(!multiplies(fits, fits, view), "{view:?} on the right");
+        }
+        for view in shared {
+            assert!(!multiplies(view, fits, fits), "{view:?} as output");
+            assert!(multiplies(fits, view, fits), "{view:?} is only read");
+        }
+        let other = MatrixView::new(4, 3);
+        assert!(!multiplies(fits, other, fits) && !multiplies(other, fits, fits));
+    }
 
     #[test]
     fn products_of_blocks_and_transposed_matrices_are_right() {
