@@ -6,8 +6,12 @@ use rand_chacha::ChaCha8Rng;
 
 use super::config::Config;
 use super::seeds::{iou, training_seeds};
+use crate::encoder::shapes::{BatchShape, next_size};
 use crate::nn::spans::BatchSpan;
 use crate::text::{Labels, Sentence, Span};
+
+/// Sentences of a padded batch have room for so many examples per word; for more, there are more rows.
+const EXAMPLES_PER_WORD: usize = 2;
 
 /// The entity that an example is paired with, and its class; class 0 is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +43,8 @@ pub struct Gold {
     /// For each sentence, how many fewer examples it has than the sentence with most; the authors' code adds up as many
     /// empty rows.
     pub padding: Vec<usize>,
+    /// If the batch is padded to a shape, the number of rows that the examples and all padding are made up to.
+    pub rows: Option<usize>,
 }
 
 impl Gold {
@@ -60,7 +66,16 @@ impl Gold {
         Self {
             examples: all,
             padding: counts.into_iter().map(|count| most - count).collect(),
+            rows: None,
         }
+    }
+
+    /// Padded to a number of rows that depends on the shape alone unless there are very many examples.
+    pub fn pad(mut self, shape: &BatchShape) -> Self {
+        let most = self.examples.len() + self.padding.len();
+        let usual = shape.sentences * (shape.words * EXAMPLES_PER_WORD + 1);
+        self.rows = Some(next_size(most, usual));
+        self
     }
 }
 
