@@ -90,7 +90,7 @@ fn a_head_that_reads_padding_is_not_padded() {
         let trainer = (entry.trainer)(&recipe, corpus(&sentences()), &Device::flex()).unwrap();
         let shapes = trainer.shapes(1).unwrap();
         let mut words = shapes.shapes().map(|sizes| sizes[3]);
-        let rounded = words.all(|words| words.is_multiple_of(8));
+        let rounded = words.all(|words| words.is_multiple_of(4));
         assert_eq!(rounded, has_ladder, "{shapes:?}");
     }
 }
@@ -142,6 +142,7 @@ fn genia_has_few_shapes_and_little_padding() {
         return;
     }
     let sets = ["train.batch=16", "data.dev=[]", "data.test=[]"];
+    let mut problems = Vec::new();
     for entry in registry::heads() {
         if entry.name.contains('+') {
             continue; // their parts are tested
@@ -156,9 +157,11 @@ fn genia_has_few_shapes_and_little_padding() {
             println!("{}, {shapes}: {both}", entry.name);
             if shapes == "ladder" {
                 both.shapes().for_each(|sizes| println!("    {sizes:?}"));
-                assert!(both.distinct() <= 12, "{}: {both}", entry.name);
-                assert!(both.padding_share() < 0.1, "{}: {both}", entry.name);
+                if both.distinct() > 12 || both.padding_share() >= 0.1 {
+                    problems.push(format!("{}: {both}", entry.name));
+                }
             }
         }
     }
+    assert!(problems.is_empty(), "{problems:#?}");
 }

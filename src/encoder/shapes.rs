@@ -14,14 +14,17 @@ use super::batching::row_length;
 use super::encoded_sentence::EncodedSentence;
 
 /// Number of rungs of a ladder.
-const RUNGS: usize = 10;
+const RUNGS: usize = 11;
 
 /// Widths and word counts are multiples of this.
-const MULTIPLE: usize = 8;
+const MULTIPLE: usize = 4;
+
+/// Numbers of rows that add up over a batch are multiples of this.
+const SIZE_MULTIPLE: usize = 32;
 
 /// Share of the sentences of a rung's width that have no more words than the rung allows. The others are in a higher rung:
 /// a few sentences of many short words would otherwise set the number of words for all.
-const WORDS_SHARE: f64 = 0.95;
+const WORDS_SHARE: f64 = 0.97;
 
 /// Which sizes the tensors of a training step have.
 #[derive(
@@ -255,12 +258,12 @@ fn best_rungs(counts: &[usize], most: usize) -> Vec<usize> {
     ends
 }
 
-/// The next size of a ladder for numbers of rows that add up over a batch, such as spans: `base`, or `base` times a power of
-/// two. Always larger than `count`, so that there is at least one row of padding.
-pub fn next_size(count: usize, base: usize) -> usize {
-    let mut size = base.max(1);
+/// The next size of a ladder for numbers of rows that add up over a batch, such as spans: `base`, rounded up, or that times
+/// a power of `growth`. Always larger than `count`, so that there is at least one row of padding.
+pub fn next_size(count: usize, base: usize, growth: usize) -> usize {
+    let mut size = base.max(1).next_multiple_of(SIZE_MULTIPLE);
     while size <= count {
-        size *= 2;
+        size *= growth.max(2);
     }
     size
 }
@@ -370,9 +373,15 @@ mod tests {
 
     #[test]
     fn sizes_are_above_the_count() {
-        for (count, base, expected) in [(0, 8, 8), (7, 8, 8), (8, 8, 16), (100, 8, 128), (0, 0, 1)]
-        {
-            assert_eq!(next_size(count, base), expected);
+        for (count, base, growth, expected) in [
+            (0, 0, 2, 32),
+            (31, 20, 2, 32),
+            (32, 20, 2, 64),
+            (100, 33, 2, 128),
+            (64, 33, 4, 256),
+            (64, 33, 0, 128),
+        ] {
+            assert_eq!(next_size(count, base, growth), expected);
         }
     }
 }
