@@ -32,7 +32,7 @@ const WORDS_SHARE: f64 = 0.97;
 )]
 #[serde(rename_all = "lowercase")]
 pub enum BatchShapes {
-    /// `ladder` on devices that compile kernels for each shape, otherwise `exact`.
+    /// `exact` on the CPU, otherwise `ladder`, because other devices compile kernels for each shape.
     #[default]
     Auto,
     /// As small as the sentences of the batch allow.

@@ -161,7 +161,7 @@ pub struct TrainConfig {
     pub tokens_per_batch: usize,
     /// Sizes of a batch: `exact`, as small as its sentences allow; or `ladder`, padded to one of about ten sizes, with
     /// batches of sentences of similar length (`bucket` has no effect then), so that a GPU compiles kernels for few
-    /// shapes. `auto` is `exact` on the CPU and `ladder` on GPUs.
+    /// shapes. `auto` is `exact` on the CPU, `ladder` on GPUs and devices of other machines.
     pub shapes: BatchShapes,
     /// Number of batches whose gradients are averaged for one optimizer step.
     pub accumulate: usize,
