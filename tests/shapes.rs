@@ -147,7 +147,9 @@ fn genia_has_few_shapes_and_little_padding() {
         if entry.name.contains('+') {
             continue; // their parts are tested
         }
-        for shapes in ["exact", "ladder"] {
+        // Without padding for comparison, where it takes least time.
+        let without = (entry.name == "seq_ner").then_some("exact");
+        for shapes in without.into_iter().chain(["ladder"]) {
             let recipe = common::pretrained_recipe(&encoder, entry.name, &file, &sets);
             let recipe = shaped(&recipe, shapes);
             let corpus = Corpus::load(&recipe, &[]).unwrap();

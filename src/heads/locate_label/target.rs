@@ -10,9 +10,9 @@ use crate::encoder::shapes::{BatchShape, next_size};
 use crate::nn::spans::BatchSpan;
 use crate::text::{Labels, Sentence, Span};
 
-/// Sentences of a padded batch have room for one example per word; if there are more, for so many times as many. How many
-/// there are depends on how many entities the corpus has, so most of its batches have the same size.
-const GROWTH: usize = 4;
+/// Sentences of a padded batch have room for so many examples per word, more than those of any batch of GENIA; for more,
+/// there are more rows.
+const EXAMPLES_PER_WORD: usize = 4;
 
 /// The entity that an example is paired with, and its class; class 0 is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,8 +74,8 @@ impl Gold {
     /// Padded to one of a few numbers of rows.
     pub fn pad(mut self, shape: &BatchShape) -> Self {
         let most = self.examples.len() + self.padding.len();
-        let least = shape.sentences * (shape.words + 1);
-        self.rows = Some(next_size(most, least, GROWTH));
+        let usual = shape.sentences * (shape.words * EXAMPLES_PER_WORD + 2);
+        self.rows = Some(next_size(most, usual, 2));
         self
     }
 }
