@@ -82,6 +82,7 @@ fn transformer(criterion: &mut Criterion) {
         ids: (0..total).map(|i| (i * i % 3000) as u32).collect(),
         lengths,
         padding_id: 0,
+        least_width: 0,
     };
     bench_both(criterion, "transformer layer", |device| {
         let model: &Transformer = if device.is_autodiff() {
@@ -132,6 +133,7 @@ fn modernbert(criterion: &mut Criterion) {
                 ids: (0..total).map(|i| (i * i % 3000) as u32).collect(),
                 lengths,
                 padding_id: 0,
+                least_width: 0,
             };
             bench_both(criterion, &name, |device| {
                 let model: &Transformer = if device.is_autodiff() {
@@ -254,6 +256,7 @@ fn tagger(criterion: &mut Criterion) {
                 .iter()
                 .map(|length| vec![0; *length])
                 .collect(),
+            padded_from: None,
         };
         criterion.bench_function(&format!("seq_ner {name} loss and gradient"), |bencher| {
             bencher.iter(|| head.loss(&input, &gold).total.backward());

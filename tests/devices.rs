@@ -6,44 +6,12 @@
 mod common;
 
 use burn::tensor::Device;
-use common::small_corpus::{Variant, recipe, sentences, variants};
-use common::{entities, inspect, losses};
+use common::small_corpus::{recipe, sentences, settings, variants};
+use common::{assert_same_step, inspect, losses};
 use nerzoo::nn::fused;
 use nerzoo::nn::host::reads;
 use nerzoo::registry;
 use nerzoo::train::Finished;
-
-/// Settings without dropout, because random numbers differ between devices.
-fn without_dropout(head: &str) -> Vec<String> {
-    let one = |table: &str, head: &str| -> Vec<String> {
-        let names: &[&str] = match head {
-            "bopn" => &["lstm_dropout", "biaffine_dropout", "convolution_dropout"],
-            _ => &["dropout"],
-        };
-        let names = names.iter();
-        names.map(|name| format!("{table}.{name}=0.0")).collect()
-    };
-    match head {
-        "bl_ner" => [one("head.seq", "seq_ner"), one("head.span", "span_ner")].concat(),
-        _ => match head.split_once('+') {
-            Some((seq, span)) => [one("head.seq", seq), one("head.span", span)].concat(),
-            None => one("head", head),
-        },
-    }
-}
-
-fn settings(head: &str, variant: &Variant) -> Vec<String> {
-    let mut sets = [variant.sets.clone(), without_dropout(head)].concat();
-    if variant
-        .sets
-        .iter()
-        .any(|set| set.starts_with("encoder.features"))
-    {
-        sets.push("encoder.features.dropout=0.0".into());
-        sets.push("encoder.features.lstm_dropout=0.0".into());
-    }
-    sets
-}
 
 /// The CPU with Burn's operations instead of fused kernels.
 const UNFUSED: &str = "cpu without fused kernels";
@@ -76,38 +44,7 @@ fn every_head_computes_the_same_on_every_device() {
                 let found = inspect(entry, &recipe, &sentences(), device);
                 fused::set_enabled(true);
                 let found = found.unwrap();
-                let apart = (found.loss - expected.loss).abs() / expected.loss.abs().max(1e-6);
-                assert!(apart < 2e-5, "{what}: {} {}", found.loss, expected.loss);
-                // Differences are relative to the largest value of the gradient, or of all gradients where it is tiny.
-                let largest = common::largest_gradients(&expected);
-                let all = largest.iter().fold(0f32, |all, (_, one)| all.max(*one));
-                let mut worst = 0f32;
-                for ((one, other), (parameter, own)) in found
-                    .gradients
-                    .iter()
-                    .zip(&expected.gradients)
-                    .zip(&largest)
-                {
-                    assert_eq!(one.0, other.0, "{what}");
-                    let (Some(one), Some(other)) = (&one.1, &other.1) else {
-                        assert_eq!(one.1, other.1, "{what}: {parameter}");
-                        continue;
-                    };
-                    let pairs = one.iter().zip(other);
-                    let differences = pairs.map(|(a, b)| (a - b).abs());
-                    // NaN has to stay NaN.
-                    let larger = |a: f32, b: f32| if b > a || b.is_nan() { b } else { a };
-                    let apart = differences.fold(0f32, larger);
-                    let apart = apart / own.max(1e-3 * all);
-                    assert!(apart < 5e-4, "{what}: {parameter} is {apart:.1e} apart");
-                    worst = worst.max(apart);
-                }
-                println!("{what}: loss {apart:.1e}, gradients {worst:.1e}");
-                assert_eq!(
-                    entities(&found.mentions),
-                    entities(&expected.mentions),
-                    "{what}"
-                );
+                assert_same_step(&what, &found, &expected);
             }
         }
     }

@@ -49,6 +49,7 @@ fn peak(is_global: bool, pieces: usize, training: bool) -> usize {
         ids: (0..pieces).map(|piece| (piece % 20) as u32).collect(),
         lengths: vec![pieces],
         padding_id: 0,
+        least_width: 0,
     };
     let run = || {
         let states = model.forward(&rows, None, 1).states;

@@ -285,6 +285,7 @@ fn packed(lengths: &[usize]) -> PackedRows {
             .collect(),
         lengths: lengths.to_vec(),
         padding_id: 3,
+        least_width: 0,
     }
 }
 

@@ -58,6 +58,7 @@ fn rows(count: usize) -> PackedRows {
         ids: (0..count * 24).map(|piece| (piece % 19) as u32).collect(),
         lengths: vec![24; count],
         padding_id: 0,
+        least_width: 0,
     }
 }
 

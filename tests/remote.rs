@@ -88,6 +88,8 @@ impl Workspace {
             batch = 8
             learning_rate = 5e-3
             accumulate = 2
+            # The same batches on every device.
+            shapes = "exact"
             report_seconds = 0.0
             "#,
             data.display()

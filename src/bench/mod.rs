@@ -46,6 +46,35 @@ pub struct Measured {
     pub cpu_seconds: Option<f64>,
     /// Peak memory, loading included.
     pub peak_memory: Option<u64>,
+    /// Where training steps spent their time; `None` for predictions.
+    pub first_steps: Option<FirstSteps>,
+}
+
+/// The time of steps in which a GPU compiles kernels, apart from that of the others.
+#[derive(Debug, Clone, Default)]
+pub struct FirstSteps {
+    /// Seconds of the steps before the measurement.
+    pub warm_up_seconds: f64,
+    /// Different shapes of all steps, those before the measurement included.
+    pub shapes: usize,
+    /// Measured steps whose shapes no step before had.
+    pub new_steps: usize,
+    /// Seconds of these steps.
+    pub new_seconds: f64,
+    /// Seconds of all other measured steps.
+    pub other_seconds: f64,
+}
+
+impl FirstSteps {
+    fn to_json(&self) -> Value {
+        json!({
+            "warm_up_seconds": self.warm_up_seconds,
+            "shapes": self.shapes,
+            "new_steps": self.new_steps,
+            "new_seconds": self.new_seconds,
+            "other_seconds": self.other_seconds,
+        })
+    }
 }
 
 impl Measured {
@@ -60,6 +89,7 @@ impl Measured {
             "sentences_per_second": count / self.seconds,
             "sentences_per_cpu_second": self.cpu_seconds.map(|seconds| count / seconds),
             "peak_memory_bytes": self.peak_memory,
+            "first_steps": self.first_steps.as_ref().map(FirstSteps::to_json),
         })
     }
 }
@@ -80,6 +110,7 @@ impl Clock {
             seconds: self.0.elapsed().as_secs_f64(),
             cpu_seconds: cpu.zip(self.1).map(|(now, before)| now - before),
             peak_memory: process::peak_memory(),
+            first_steps: None,
         }
     }
 }
@@ -88,15 +119,32 @@ impl Benchmark {
     /// Times training steps: forward, backward, clipping, update.
     pub fn train(&self) -> Result<Measured> {
         let mut trainer = self.trainer()?;
+        let mut first = FirstSteps::default();
+        let start = Instant::now();
         for _ in 0..WARM_UP {
-            trainer.step()?;
+            first.shapes += usize::from(trainer.step()?.is_new_shape);
         }
+        first.warm_up_seconds = start.elapsed().as_secs_f64();
         let clock = Clock::start();
         let mut sentences = 0;
         for _ in 0..self.steps {
-            sentences += trainer.step()?.sentences;
+            let start = Instant::now();
+            let batch = trainer.step()?;
+            // A step ends by reading its loss, so all its work is done.
+            let seconds = start.elapsed().as_secs_f64();
+            sentences += batch.sentences;
+            if batch.is_new_shape {
+                first.shapes += 1;
+                first.new_steps += 1;
+                first.new_seconds += seconds;
+            } else {
+                first.other_seconds += seconds;
+            }
         }
-        Ok(clock.stop(sentences, self.steps))
+        Ok(Measured {
+            first_steps: Some(first),
+            ..clock.stop(sentences, self.steps)
+        })
     }
 
     /// Times tagging: tokenizing, forward, decoding.

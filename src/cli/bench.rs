@@ -55,6 +55,26 @@ enum What {
     Memory,
 }
 
+/// The time of steps in which kernels may have been compiled, and of the others.
+fn first_steps(measured: &Measured, first: &bench::FirstSteps) -> String {
+    let known = measured.steps - first.new_steps;
+    let mut text = format!(
+        "{} different shapes; the steps before the measurement took {:.1} s",
+        first.shapes, first.warm_up_seconds
+    );
+    if first.new_steps > 0 {
+        text += &format!(
+            ", {} measured steps with new shapes {:.1} s (with the compilation of kernels)",
+            first.new_steps, first.new_seconds
+        );
+    }
+    if known > 0 {
+        let each = first.other_seconds / known as f64;
+        text += &format!(", the other {known} steps {:.1} ms each", 1e3 * each);
+    }
+    text
+}
+
 impl Bench {
     /// Measures and prints.
     pub fn run(self) -> Result<ExitCode> {
@@ -93,6 +113,10 @@ impl Bench {
         }
         if let Some(bytes) = measured.peak_memory {
             println!("{:.0} MB at the most", bytes as f64 / 1e6);
+        }
+        let compiles = device::compiles_kernels(&bench.device);
+        if let Some(first) = measured.first_steps.as_ref().filter(|_| compiles) {
+            println!("{}", first_steps(&measured, first));
         }
         Ok(ExitCode::SUCCESS)
     }

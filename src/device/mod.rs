@@ -110,6 +110,12 @@ pub fn name_of(device: &Device) -> String {
     names.next().unwrap_or_else(|| "remote".into())
 }
 
+/// Whether a device compiles kernels for the shapes of tensors: every one but those of [`cpu_devices`].
+pub fn compiles_kernels(device: &Device) -> bool {
+    let device = device.clone().inner();
+    !cpu_devices().contains(&device)
+}
+
 /// Memory of a device in bytes, if known.
 pub fn memory(device: &Device) -> Option<u64> {
     let kinds = DeviceKind::VARIANTS.iter().filter(|kind| kind.is_built());

@@ -11,6 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use super::encoded_sentence::EncodedSentence;
+use super::shapes::BatchShape;
 use super::tokenizer::WordTokenizer;
 use super::vocabulary::{FeatureBatch, FeatureLookup};
 use super::window::windows;
@@ -54,6 +55,8 @@ pub struct PackedRows {
     pub lengths: Vec<usize>,
     /// Piece id that fills short rows where rows have to be padded.
     pub padding_id: u32,
+    /// Number of pieces that rows are padded to at least, where they have to be padded.
+    pub least_width: usize,
 }
 
 impl PackedRows {
@@ -67,9 +70,10 @@ impl PackedRows {
         self.lengths.is_empty()
     }
 
-    /// Length of the longest row.
+    /// Length of the rows where they have to be padded.
     pub fn width(&self) -> usize {
-        self.lengths.iter().copied().max().unwrap_or(0)
+        let longest = self.lengths.iter().copied().max();
+        longest.map_or(0, |longest| longest.max(self.least_width))
     }
 
     /// Index in `ids` of each row's first piece: `[rows]`.
@@ -77,7 +81,7 @@ impl PackedRows {
         starts(&self.lengths)
     }
 
-    /// The ids with all rows padded to the longest: `[rows · width]`.
+    /// The ids with all rows padded: `[rows · width]`.
     pub fn padded_ids(&self) -> Vec<i32> {
         let width = self.width();
         let mut padded = Vec::with_capacity(self.len() * width);
@@ -89,7 +93,13 @@ impl PackedRows {
         padded
     }
 
-    /// Share of padding among the ids if the rows were padded to the longest.
+    /// Adds a row without words.
+    fn push_empty(&mut self, tokenizer: &WordTokenizer) {
+        self.ids.extend([tokenizer.cls_id(), tokenizer.sep_id()]);
+        self.lengths.push(SPECIAL_PIECES);
+    }
+
+    /// Share of padding among the ids if the rows were padded.
     pub fn padding_share(&self) -> f64 {
         1.0 - self.ids.len() as f64 / (self.len() * self.width()).max(1) as f64
     }
@@ -118,7 +128,7 @@ pub struct PieceBatch {
     pub sentence_rows: Vec<usize>,
     /// Number of words in each sentence: `[sentences]`.
     pub lengths: Vec<usize>,
-    /// Number of words in the longest sentence, at least 1.
+    /// Number of words in the longest sentence, at least 1; more if the batch is padded to a shape.
     pub words: usize,
     /// Index in `rows.ids` of each word's first piece: `[sentences · words]`. Padding words have the batch's first.
     pub first_piece: Vec<usize>,
@@ -126,6 +136,8 @@ pub struct PieceBatch {
     pub piece_count: Vec<usize>,
     /// Inputs of the encoder's word features, if it has any.
     pub features: Option<FeatureBatch>,
+    /// The shape that the batch is padded to, if any.
+    pub shape: Option<BatchShape>,
 }
 
 impl PieceBatch {
@@ -161,6 +173,7 @@ impl PieceBatch {
             first_piece: vec![0; sentences.len() * words],
             piece_count: vec![1; sentences.len() * words],
             features: None,
+            shape: None,
         };
         let limit = window.saturating_sub(layout.special_pieces()).max(1);
         for sentence in sentences {
@@ -218,6 +231,55 @@ impl PieceBatch {
         }
     }
 
+    /// Pads the batch to a shape, with empty sentences and rows at its end. Sizes that are larger already stay as they are.
+    pub fn pad(&mut self, shape: BatchShape, tokenizer: &WordTokenizer) {
+        let words = self.words.max(shape.words);
+        let lay_out = |list: &[usize], padding: usize| {
+            let mut padded = Vec::with_capacity(shape.sentences * words);
+            for sentence in list.chunks(self.words) {
+                padded.extend_from_slice(sentence);
+                padded.resize(padded.len() + words - self.words, padding);
+            }
+            padded.resize(shape.sentences.max(self.lengths.len()) * words, padding);
+            padded
+        };
+        self.first_piece = lay_out(&self.first_piece, 0);
+        self.piece_count = lay_out(&self.piece_count, 1);
+        self.words = words;
+        while self.len() < shape.sentences {
+            self.sentence_rows.push(self.rows.len());
+            self.lengths.push(0);
+            self.rows.push_empty(tokenizer);
+        }
+        // Sentences of several rows.
+        while !self.rows.len().is_multiple_of(self.len().max(1)) {
+            self.rows.push_empty(tokenizer);
+        }
+        self.rows.least_width = shape.width;
+        self.shape = Some(BatchShape { words, ..shape });
+    }
+
+    /// The sizes that follow from the sentences of the batch and on which shapes of the encoder's tensors depend.
+    pub fn sizes(&self) -> Vec<usize> {
+        let mut sizes = vec![self.len(), self.rows.len(), self.rows.width(), self.words];
+        match &self.shape {
+            Some(shape) => sizes.push(self.longest_word().max(shape.longest_word)),
+            None => {
+                let split = self.piece_count.iter().filter(|count| **count > 1);
+                sizes.extend([split.count(), self.longest_word()]);
+            }
+        }
+        if let Some(features) = &self.features {
+            sizes.extend([features.character_counts.len(), features.characters.len()]);
+        }
+        sizes
+    }
+
+    /// Number of pieces of the longest word, at least 1.
+    pub(super) fn longest_word(&self) -> usize {
+        self.piece_count.iter().copied().max().unwrap_or(1)
+    }
+
     /// The same batch with inputs for the encoder's word features.
     pub fn with_features(self, features: Option<FeatureBatch>) -> Self {
         Self { features, ..self }
@@ -264,15 +326,42 @@ impl PieceBatcher {
         encoded: &[EncodedSentence],
         indices: &[usize],
     ) -> PieceBatch {
+        self.make_shaped_batch(sentences, encoded, indices, None)
+    }
+
+    /// The same, padded to a shape if there is one.
+    pub fn make_shaped_batch(
+        &self,
+        sentences: &[Sentence],
+        encoded: &[EncodedSentence],
+        indices: &[usize],
+        shape: Option<BatchShape>,
+    ) -> PieceBatch {
         let rows: Vec<&EncodedSentence> = indices.iter().map(|index| &encoded[*index]).collect();
         let (window, overlap) = (self.window, self.overlap);
-        let batch = PieceBatch::with_layout(&rows, &self.tokenizer, window, overlap, self.layout);
+        let mut batch =
+            PieceBatch::with_layout(&rows, &self.tokenizer, window, overlap, self.layout);
+        if let Some(shape) = shape {
+            batch.pad(shape, &self.tokenizer);
+        }
         let features = self.features.as_ref().map(|lookup| {
-            let chosen: Vec<&Sentence> = indices.iter().map(|index| &sentences[*index]).collect();
-            lookup.batch(&chosen, batch.words)
+            let empty = Sentence::default();
+            let mut chosen: Vec<&Sentence> =
+                indices.iter().map(|index| &sentences[*index]).collect();
+            chosen.resize(batch.len(), &empty);
+            let mut features = lookup.batch(&chosen, batch.words);
+            if shape.is_some() {
+                features.pad_spellings();
+            }
+            features
         });
         batch.with_features(features)
     }
+}
+
+/// Number of pieces in the longest row of a sentence, special ones included, if rows have at most `row` pieces.
+pub(super) fn row_length(sentence: &EncodedSentence, row: usize) -> usize {
+    (sentence.pieces() + SPECIAL_PIECES).min(row)
 }
 
 /// Largest size of a batch. `usize::MAX` means no limit.
@@ -289,7 +378,7 @@ pub struct BatchLimits {
 impl BatchLimits {
     /// Number of pieces that a sentence counts for, special ones included.
     pub fn row_length(&self, sentence: &EncodedSentence) -> usize {
-        (sentence.pieces() + SPECIAL_PIECES).min(self.row)
+        row_length(sentence, self.row)
     }
 
     /// Cuts sentences, sorted by length, into batches. A sentence that exceeds the limits has a batch of its own.
@@ -391,10 +480,17 @@ mod tests {
             ids: vec![5, 6, 7, 8, 9, 4],
             lengths: vec![2, 1, 3],
             padding_id: 1,
+            least_width: 0,
         };
         assert_eq!(rows.starts(), [0, 2, 3]);
         assert_eq!(rows.padded_ids(), [5, 6, 1, 7, 1, 1, 8, 9, 4]);
         assert!((rows.padding_share() - 1.0 / 3.0).abs() < 1e-12);
+        let wider = PackedRows {
+            least_width: 4,
+            ..rows
+        };
+        let expected = [5, 6, 1, 1, 7, 1, 1, 1, 8, 9, 4, 1];
+        assert_eq!(wider.padded_ids(), expected);
         let none = PackedRows::default();
         assert_eq!((none.width(), none.padded_ids().len()), (0, 0));
     }

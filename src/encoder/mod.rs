@@ -15,6 +15,7 @@ mod family;
 pub mod features;
 pub mod load;
 mod pooling;
+pub mod shapes;
 pub mod tokenizer;
 pub mod transformer;
 pub mod vocabulary;

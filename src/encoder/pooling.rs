@@ -1,11 +1,12 @@
 //! From the states of pieces to the states of words.
 
-use burn::tensor::Tensor;
+use burn::tensor::{IndexingUpdateOp, Tensor};
 use serde::{Deserialize, Serialize};
 
 use super::batching::PieceBatch;
 use super::transformer::PieceStates;
-use crate::nn::rows::select_rows;
+use crate::nn::rows::{index_tensor, select_rows};
+use crate::nn::spans::{BatchSpan, SpanMaxima};
 
 /// How the states of a word's pieces become the word's state.
 #[derive(
@@ -58,7 +59,10 @@ impl Pooling {
         let first: Vec<usize> = (batch.first_piece.iter())
             .map(|index| pieces.index(*index))
             .collect();
-        let longest = batch.piece_count.iter().copied().max().unwrap_or(1);
+        let longest = batch.longest_word();
+        if let Some(shape) = &batch.shape {
+            return self.pool_shaped(states, &first, batch, longest.max(shape.longest_word));
+        }
         if self == Self::First || longest == 1 {
             return select_rows(states, first);
         }
@@ -90,5 +94,50 @@ impl Pooling {
         };
         let all = Tensor::cat(vec![states, pooled.reshape([words, width])], 0);
         select_rows(all, source)
+    }
+
+    /// The same with operations whose shapes do not depend on which words have several pieces, if none has more than
+    /// `longest`.
+    fn pool_shaped(
+        self,
+        states: Tensor<2>,
+        first: &[usize],
+        batch: &PieceBatch,
+        longest: usize,
+    ) -> Tensor<2> {
+        let [total, width] = states.dims();
+        let words = first.iter().zip(&batch.piece_count);
+        match self {
+            Self::First => select_rows(states, first.to_vec()),
+            Self::Max => {
+                // A word is a span of pieces.
+                let spans: Vec<BatchSpan> = words
+                    .map(|(first, count)| BatchSpan {
+                        sentence: 0,
+                        start: *first,
+                        end: first + count,
+                    })
+                    .collect();
+                SpanMaxima::new(states.unsqueeze(), longest).max_pool(&spans)
+            }
+            Self::Mean => {
+                let device = states.device();
+                // The word that each piece is added to, and its share in it.
+                let (mut owners, mut shares) = (vec![0; total], vec![0f32; total]);
+                for (word, (first, count)) in words.enumerate() {
+                    if batch.lengths[word / batch.words] > word % batch.words {
+                        owners[*first..first + count].fill(word);
+                        shares[*first..first + count].fill(1.0 / *count as f32);
+                    }
+                }
+                let shares = Tensor::<1>::from_floats(shares.as_slice(), &device);
+                Tensor::<2>::zeros([first.len(), width], &device).select_assign(
+                    0,
+                    index_tensor(&owners, &device),
+                    states * shares.reshape([total, 1]),
+                    IndexingUpdateOp::Add,
+                )
+            }
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
+use super::shapes::next_size;
 use crate::text::Sentence;
 
 /// Number of rows of the character embedding: padding, the 100 characters of Python's `string.printable`, end of word, all others.
@@ -17,6 +18,12 @@ const PRINTABLE: &str = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRS
 
 /// Largest number of ids of a word: a very long word, such as a URL, would slow down the whole batch.
 const LONGEST: usize = 64;
+
+/// In padded batches, the number of ids of a word is a multiple of this.
+const CHARACTER_STEP: usize = 16;
+
+/// In padded batches, the least number of distinct words.
+const LEAST_DISTINCT: usize = 64;
 
 /// Words and tags that have a row in an embedding; saved with the model. Row 0 is for all others.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,6 +91,27 @@ pub struct FeatureBatch {
     pub character_counts: Vec<usize>,
     /// Index of each word among the distinct ones: `[batch · words]`.
     pub spellings: Vec<usize>,
+}
+
+impl FeatureBatch {
+    /// Pads the list of distinct words so that it has one of a few lengths, and their characters likewise.
+    pub(super) fn pad_spellings(&mut self) {
+        let distinct = self.character_counts.len();
+        if distinct == 0 {
+            return;
+        }
+        let longest = self.characters.len() / distinct;
+        let wider = longest.next_multiple_of(CHARACTER_STEP);
+        let mut padded = Vec::new();
+        for spelling in self.characters.chunks(longest) {
+            padded.extend_from_slice(spelling);
+            padded.resize(padded.len() + wider - longest, 0);
+        }
+        let more = next_size(distinct, LEAST_DISTINCT, 2);
+        padded.resize(more * wider, 0);
+        self.characters = padded;
+        self.character_counts.resize(more, 1);
+    }
 }
 
 impl FeatureLookup {
@@ -188,6 +216,15 @@ mod tests {
         assert_eq!(batch.spellings, [1, 2, 1, 3, 0, 0]);
         assert_eq!(batch.character_counts, [1, 5, 6, 6]);
         assert_eq!(batch.characters.len(), 4 * 6);
+        let mut padded = batch.clone();
+        padded.pad_spellings();
+        assert_eq!(padded.characters.len(), LEAST_DISTINCT * CHARACTER_STEP);
+        assert_eq!(padded.character_counts.len(), LEAST_DISTINCT);
+        for (word, count) in batch.character_counts.iter().enumerate() {
+            let [before, after] = [(&batch, 6), (&padded, CHARACTER_STEP)]
+                .map(|(batch, width)| &batch.characters[word * width..][..*count]);
+            assert_eq!(before, after);
+        }
         let none =
             FeatureLookup::new(&FeatureVocabulary::default(), false).batch(&[&first, &second], 3);
         assert_eq!(none, FeatureBatch::default());

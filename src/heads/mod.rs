@@ -30,6 +30,7 @@ pub use settings::{Preset, Settings};
 use crate::data::check::Reach;
 use crate::data::stats::Stats;
 use crate::encoder::WordStates;
+use crate::encoder::shapes::BatchShape;
 use crate::error::{Error, Result};
 use crate::nn::host::HostArray;
 use crate::text::{Labels, Mention, Sentence};
@@ -95,6 +96,29 @@ pub trait Head: Module + ModuleDisplay + Debug + Send + Sync + 'static {
         sentences: &[&Sentence],
         seed: u64,
     ) -> Self::Gold;
+
+    /// Whether batches can be padded to a shape with these settings: see [`pad`](Self::pad).
+    fn takes_padding(_config: &Self::Config) -> bool {
+        false
+    }
+
+    /// Pads the training targets of a batch to a shape. The states that come with them have as many sentences and words as
+    /// the shape; those past the batch's own are padding, with length 0. The loss has to be the same as without padding, and
+    /// its tensors should have few different shapes. Called only if [`takes_padding`](Self::takes_padding).
+    fn pad(
+        _config: &Self::Config,
+        _labels: &Labels,
+        gold: Self::Gold,
+        _shape: &BatchShape,
+    ) -> Self::Gold {
+        gold
+    }
+
+    /// The sizes that follow from the training targets of a batch and on which shapes of the head's tensors depend, such as
+    /// a number of spans.
+    fn sizes(_gold: &Self::Gold) -> Vec<usize> {
+        Vec::new()
+    }
 
     /// The loss of a batch.
     fn loss(&self, states: &WordStates, gold: &Self::Gold) -> Losses;

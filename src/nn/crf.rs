@@ -56,6 +56,63 @@ impl Crf {
         (self.score(emissions, lengths, gold) - partition) * is_present
     }
 
+    /// The same with operations whose shapes do not depend on the lengths.
+    pub fn padded_log_likelihood(
+        &self,
+        emissions: Tensor<3>,
+        lengths: &[usize],
+        gold: &[Vec<i32>],
+    ) -> Tensor<1> {
+        let partition = self.log_partition(emissions.clone(), lengths);
+        let is_present = mask::float_mask(lengths, 1, &self.start.device()).squeeze_dim(1);
+        (self.padded_score(emissions, lengths, gold) - partition) * is_present
+    }
+
+    /// The score of each gold sequence, from scores of all words times 0 on padding: `[batch]`.
+    fn padded_score(
+        &self,
+        emissions: Tensor<3>,
+        lengths: &[usize],
+        gold: &[Vec<i32>],
+    ) -> Tensor<1> {
+        let [batch, words, tags] = emissions.dims();
+        let device = emissions.device();
+        let tag = |sentence: usize, word: usize| match gold.get(sentence) {
+            Some(gold) => gold.get(word).map_or(0, |tag| *tag as usize),
+            None => 0,
+        };
+        let select = |scores: Tensor<1>, indices: Vec<usize>| {
+            scores.select(0, index_tensor(&indices, &device))
+        };
+        let all = (0..batch).flat_map(|sentence| (0..words).map(move |word| (sentence, word)));
+        let emitted =
+            all.map(|(sentence, word)| (sentence * words + word) * tags + tag(sentence, word));
+        let emitted = select(emissions.reshape([batch * words * tags]), emitted.collect());
+        let is_word = mask::float_mask(lengths, words, &device);
+        let emitted = (emitted.reshape([batch, words]) * is_word).sum_dim(1);
+        let starts = (0..batch).map(|sentence| tag(sentence, 0));
+        let ends = lengths.iter().enumerate();
+        let ends = ends.map(|(sentence, length)| tag(sentence, length.saturating_sub(1)));
+        let mut score = emitted.squeeze_dim(1)
+            + select(self.start.val(), starts.collect())
+            + select(self.end.val(), ends.collect());
+        if words > 1 {
+            let pairs =
+                (0..batch).flat_map(|sentence| (1..words).map(move |word| (sentence, word)));
+            let transitions =
+                pairs.map(|(sentence, word)| tag(sentence, word - 1) * tags + tag(sentence, word));
+            let table = self.transitions.val().reshape([tags * tags]);
+            let transitions = select(table, transitions.collect()).reshape([batch, words - 1]);
+            let counts: Vec<usize> = lengths
+                .iter()
+                .map(|length| length.saturating_sub(1))
+                .collect();
+            let is_pair = mask::float_mask(&counts, words - 1, &device);
+            score = score + (transitions * is_pair).sum_dim(1).squeeze_dim(1);
+        }
+        score
+    }
+
     /// The score of each gold sequence: `[batch]`.
     fn score(&self, emissions: Tensor<3>, lengths: &[usize], gold: &[Vec<i32>]) -> Tensor<1> {
         let [batch, words, tags] = emissions.dims();
@@ -359,10 +416,15 @@ mod tests {
             assert!(host_scores.viterbi(&[]).is_empty());
             assert!(host_scores.marginals(&[]).is_empty());
             let gold = [vec![0, 1, 2, 0], vec![2, 1], vec![]];
-            let likelihood = host::floats(crf.log_likelihood(emissions, &lengths, &gold));
+            let likelihood = host::floats(crf.log_likelihood(emissions.clone(), &lengths, &gold));
             let expected = score(&crf, &all, &[0, 1, 2, 0]) - partition[0] as f64;
             assert!((likelihood[0] as f64 - expected).abs() < 1e-4);
             assert_eq!(likelihood[2], 0.0);
+            let padded = Tensor::cat(vec![emissions.clone(), emissions], 1);
+            let padded = host::floats(crf.padded_log_likelihood(padded, &lengths, &gold));
+            for (padded, exact) in padded.iter().zip(&likelihood) {
+                assert!((padded - exact).abs() < 1e-4, "{padded} {exact}");
+            }
         }
     }
 }

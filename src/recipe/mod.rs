@@ -16,6 +16,7 @@ use toml::{Table, Value};
 
 use crate::data;
 use crate::encoder::features::FeatureChoice;
+use crate::encoder::shapes::BatchShapes;
 use crate::encoder::{LayerPooling, Pooling, ScratchConfig};
 use crate::error::{Error, Result};
 use crate::heads::settings::{self, Settings};
@@ -158,6 +159,10 @@ pub struct TrainConfig {
     /// Largest number of pieces per batch, padding included, instead of a number of sentences (`batch` then only
     /// determines how many are sorted together). 0 for no such limit.
     pub tokens_per_batch: usize,
+    /// Sizes of a batch: `exact`, as small as its sentences allow; or `ladder`, padded to one of about ten sizes, with
+    /// batches of sentences of similar length (`bucket` has no effect then), so that a GPU compiles kernels for few
+    /// shapes. `auto` is `exact` on the CPU, `ladder` on GPUs and devices of other machines.
+    pub shapes: BatchShapes,
     /// Number of batches whose gradients are averaged for one optimizer step.
     pub accumulate: usize,
     /// Peak learning rate.
@@ -217,6 +222,7 @@ impl Default for TrainConfig {
             batch: 16,
             bucket: 8,
             tokens_per_batch: 0,
+            shapes: BatchShapes::Auto,
             accumulate: 1,
             learning_rate: 5e-5,
             head_learning_rate: None,

@@ -10,6 +10,7 @@ use burn::tensor::Device;
 
 use crate::encoder::EncodedSentence;
 use crate::encoder::batching::{BatchLimits, PieceBatch, PieceBatcher, plan, plan_shuffled};
+use crate::encoder::shapes::{BatchShape, Ladder, Rung};
 use crate::heads::Head;
 use crate::text::{Entity, Labels, Sentence};
 
@@ -35,6 +36,21 @@ pub struct Batch<G> {
     pub seed: u64,
     /// Factor of the loss in the backward pass.
     pub loss_scale: f64,
+    /// The sizes on which the shapes of the step's tensors depend.
+    pub sizes: Vec<usize>,
+}
+
+impl<G> Batch<G> {
+    /// Number of pieces, without and with padding.
+    pub fn piece_counts(&self) -> [usize; 2] {
+        let rows = &self.pieces.rows;
+        // Sentences that pad the batch are last, with the rows after them.
+        let real = (self.pieces.sentence_rows)
+            .get(self.sentences.len())
+            .copied();
+        let lengths = &rows.lengths[..real.unwrap_or(rows.len())];
+        [lengths.iter().sum(), rows.len() * rows.width()]
+    }
 }
 
 /// Sentences with their word pieces.
@@ -67,6 +83,8 @@ pub struct Batcher<H: Head> {
     pub seed: u64,
     /// Number of epochs at the start in which the encoder is frozen.
     pub freeze_encoder: usize,
+    /// The sizes that batches are padded to, if any.
+    pub ladder: Option<Ladder>,
 }
 
 impl<H: Head> Batcher<H> {
@@ -83,14 +101,18 @@ impl<H: Head> Batcher<H> {
         (1..epoch).map(|epoch| self.batches(epoch)).sum()
     }
 
-    /// Share of padding among the pieces of an epoch if rows were padded to the longest of their batch.
+    /// Share of padding among the pieces of an epoch if rows were padded to the longest of their batch, or to the batch's
+    /// shape if it has one.
     pub fn padding_share(&self, epoch: usize) -> f64 {
         let limits = self.limits();
         let (mut padded, mut real) = (0, 0);
         for batch in self.plan(epoch) {
             let sentences = batch.iter().map(|index| &self.corpus.encoded[*index]);
             let lengths = sentences.map(|sentence| limits.row_length(sentence));
-            padded += batch.len() * lengths.clone().max().unwrap_or(0);
+            padded += match self.shape(&batch) {
+                Some(shape) => shape.sentences * shape.width,
+                None => batch.len() * lengths.clone().max().unwrap_or(0),
+            };
             real += lengths.sum::<usize>();
         }
         1.0 - real as f64 / padded.max(1) as f64
@@ -109,9 +131,30 @@ impl<H: Head> Batcher<H> {
         }
     }
 
+    /// Number of sentences in batches that are padded to a rung. At most half of them are padding, however few sentences
+    /// there are.
+    fn batch_of(&self, rung: &Rung) -> usize {
+        let size = match self.tokens {
+            0 => self.batch,
+            tokens => tokens / rung.width.max(1),
+        };
+        size.clamp(1, 2 * self.corpus.sentences.len().max(1))
+    }
+
+    /// The shape that a batch is padded to, if any.
+    fn shape(&self, sentences: &[usize]) -> Option<BatchShape> {
+        let ladder = self.ladder.as_ref()?;
+        let sentences = sentences.iter().map(|index| &self.corpus.encoded[*index]);
+        Some(ladder.shape(sentences, |rung| self.batch_of(rung)))
+    }
+
     /// The batches of an epoch as lists of sentence indices. Epoch 0 is for evaluation: sorted by length, not shuffled.
     fn plan(&self, epoch: usize) -> Vec<Vec<usize>> {
         let encoded = &self.corpus.encoded;
+        if let Some(ladder) = &self.ladder {
+            let seed = (epoch > 0).then(|| mix(self.seed, epoch as u64));
+            return ladder.plan(encoded, |rung| self.batch_of(rung), seed);
+        }
         if epoch == 0 {
             return plan(encoded, &self.limits());
         }
@@ -126,9 +169,17 @@ impl<H: Head> Batcher<H> {
             .map(|index| &corpus.sentences[*index])
             .collect();
         let seed = mix(mix(self.seed, epoch as u64), number as u64);
+        let shape = self.shape(&sentences);
+        let pieces =
+            (self.pieces).make_shaped_batch(&corpus.sentences, &corpus.encoded, &sentences, shape);
+        let mut gold = H::gold(&self.head, &self.labels, &chosen, seed);
+        if let Some(shape) = &pieces.shape {
+            gold = H::pad(&self.head, &self.labels, gold, shape);
+        }
         Batch {
-            pieces: (self.pieces).make_batch(&corpus.sentences, &corpus.encoded, &sentences),
-            gold: H::gold(&self.head, &self.labels, &chosen, seed),
+            sizes: [pieces.sizes(), H::sizes(&gold)].concat(),
+            pieces,
+            gold,
             entities: chosen.iter().map(|s| s.entities.clone()).collect(),
             frozen: epoch > 0 && epoch <= self.freeze_encoder,
             sentences,
@@ -261,12 +312,15 @@ impl<H: Head> DataLoader<Batch<H::Gold>> for Loader<H> {
             tokens: batcher.tokens,
             seed: batcher.seed,
             freeze_encoder: batcher.freeze_encoder,
+            ladder: batcher.ladder.clone(),
         })))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::encoder::tokenizer::WordTokenizer;
     use crate::heads::seq_ner::SeqNer;
@@ -296,7 +350,14 @@ mod tests {
             tokens,
             seed: 3,
             freeze_encoder: 1,
+            ladder: None,
         }))
+    }
+
+    fn with_ladder(tokens: usize) -> Loader<SeqNer> {
+        let mut batcher = Arc::try_unwrap(loader(tokens).batcher).unwrap();
+        batcher.ladder = Some(Ladder::fit(&batcher.corpus.encoded, batcher.pieces.window));
+        Loader::new(Arc::new(batcher))
     }
 
     fn order(loader: &Loader<SeqNer>) -> Vec<Vec<usize>> {
@@ -359,5 +420,47 @@ mod tests {
             before,
             loader.batcher().batches(1) + loader.batcher().batches(2)
         );
+    }
+
+    #[test]
+    fn batches_on_a_ladder_have_few_shapes_and_the_same_sentences() {
+        for tokens in [0, 64] {
+            let loader = with_ladder(tokens);
+            let mut shapes = BTreeSet::new();
+            for epoch in [0, 1, 2] {
+                loader.seek(epoch, 0);
+                let batches: Vec<Batch<_>> = loader.iter().map(Result::unwrap).collect();
+                assert_eq!(batches.len(), loader.batcher().batches(epoch));
+                let mut all = batches
+                    .iter()
+                    .flat_map(|b| b.sentences.clone())
+                    .collect::<Vec<_>>();
+                all.sort_unstable();
+                assert_eq!(all, (0..103).collect::<Vec<_>>());
+                let mut counts = [0, 0];
+                for batch in batches {
+                    let shape = batch.pieces.shape.unwrap();
+                    assert_eq!(batch.pieces.len(), shape.sentences);
+                    assert_eq!(batch.pieces.rows.width(), shape.width);
+                    assert_eq!(
+                        batch.pieces.first_piece.len(),
+                        shape.sentences * shape.words
+                    );
+                    assert_eq!(batch.gold.tags.len(), shape.sentences);
+                    assert_eq!(batch.entities.len(), batch.sentences.len());
+                    let [real, padded] = batch.piece_counts();
+                    counts = [counts[0] + real, counts[1] + padded];
+                    shapes.insert(batch.sizes);
+                }
+                let share = 1.0 - counts[0] as f64 / counts[1] as f64;
+                assert!((share - loader.batcher().padding_share(epoch)).abs() < 1e-9);
+            }
+            assert!(shapes.len() <= 6, "{shapes:?}");
+        }
+        let mut batcher = Arc::try_unwrap(with_ladder(0).batcher).unwrap();
+        batcher.batch = usize::MAX;
+        let loader = Loader::new(Arc::new(batcher));
+        let batch = loader.iter().next().unwrap().unwrap();
+        assert_eq!((batch.sentences.len(), batch.pieces.len()), (103, 206));
     }
 }

@@ -19,6 +19,7 @@ pub mod progress;
 pub mod run;
 mod run_folder;
 pub mod schedule;
+pub mod shape_counter;
 pub mod state;
 pub mod step;
 mod strategy;

@@ -14,6 +14,7 @@ use super::memory;
 use crate::data::segmentation_choice::{self, SegmentationChoice};
 use crate::device;
 use crate::encoder::features::{FeatureChoice, FeatureConfig};
+use crate::encoder::shapes::{BatchShapes, Ladder};
 use crate::encoder::tokenizer::WordTokenizer;
 use crate::encoder::transformer::Execution;
 use crate::encoder::vocabulary::FeatureVocabulary;
@@ -185,7 +186,43 @@ impl<H: Head> PreparedRun<H> {
             tokens: self.recipe.train.tokens_per_batch,
             seed: self.recipe.train.seed,
             freeze_encoder: self.recipe.train.freeze_encoder,
+            ladder: None,
         }
+    }
+
+    /// Makes batches of the training sentences for a device: padded to a ladder of sizes where the recipe says so.
+    pub fn training_batcher(&self, batch: usize, device: &Device) -> Batcher<H> {
+        let mut batcher = self.batcher(&self.corpus.train, batch);
+        let is_padded = match self.recipe.train.shapes {
+            BatchShapes::Exact => false,
+            BatchShapes::Ladder => true,
+            BatchShapes::Auto => device::compiles_kernels(device),
+        };
+        if is_padded && H::takes_padding(&self.head) {
+            batcher.ladder = Some(Ladder::fit(&batcher.corpus.encoded, batcher.pieces.window));
+        } else if is_padded {
+            tracing::warn!(
+                "train.shapes: with these settings the head {} cannot be trained on padded batches; their sizes follow the \
+                 sentences, and a GPU compiles kernels for each",
+                H::name()
+            );
+        }
+        batcher
+    }
+
+    /// Makes batches of other sentences, padded to the ladder of the training sentences if they have one.
+    pub fn batcher_like(
+        &self,
+        training: &Batcher<H>,
+        sentences: &[Sentence],
+        batch: usize,
+    ) -> Batcher<H> {
+        let mut batcher = self.batcher(sentences, batch);
+        batcher.ladder = training.ladder.clone();
+        if let Some(ladder) = &mut batcher.ladder {
+            ladder.cover(&batcher.corpus.encoded);
+        }
+        batcher
     }
 
     /// The model before the first step, on the CPU with autodiff, so that its weights are the same on every device. Fails

@@ -225,10 +225,9 @@ impl<H: Head> PreparedRun<H> {
         let model = self.model(&options.devices[0], options.force)?;
         let estimate = self.estimate_all(&model, options, process)?;
         let model = model.fork(&devices[0]);
-        let train = Loader::new(Arc::new(self.batcher(&self.corpus.train, settings.batch)));
-        let valid = Loader::new(Arc::new(
-            self.batcher(&self.dev_pieces(), 2 * settings.batch),
-        ));
+        let train = self.training_batcher(settings.batch, &options.devices[0]);
+        let valid = self.batcher_like(&train, &self.dev_pieces(), 2 * settings.batch);
+        let [train, valid] = [train, valid].map(|batcher| Loader::new(Arc::new(batcher)));
         self.describe(options, &model, &train, &estimate);
         let (optimizer, scale) = optimizer(settings);
         let batches: Vec<usize> = (1..=settings.epochs)
@@ -356,10 +355,14 @@ impl<H: Head> PreparedRun<H> {
         }
         println!("{}", self.segmentation);
         println!(
-            "{} parameters, {} batches per epoch ({:.1} % padding if padded), run folder {}",
+            "{} parameters, {} batches per epoch ({:.1} % padding{}), run folder {}",
             model.num_params(),
             train.batcher().batches(1),
             100.0 * train.batcher().padding_share(1),
+            match &train.batcher().ladder {
+                Some(ladder) => format!(", {} sizes of batches", ladder.rungs().len()),
+                None => " if padded".into(),
+            },
             options.out.display()
         );
         let device = &options.devices[0];

@@ -132,7 +132,9 @@ pub(super) fn validate<H: Head>(
 ) -> (Outcome, Vec<ScoredSentence<H::Candidates>>) {
     let states = model.states(&batch.pieces, false);
     let loss = model.head.loss(&states, &batch.gold).total;
-    let candidates = model.head.candidates(&states);
+    let mut candidates = model.head.candidates(&states);
+    // Without the sentences that pad the batch.
+    candidates.truncate(batch.sentences.len());
     let found = model.head.diagnose(&candidates, Detail::Summary);
     // At this level of detail only a bundle has evidence: its other head.
     let other = found.evidence.into_iter().next().map(|other| {

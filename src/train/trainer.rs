@@ -14,6 +14,7 @@ use super::loss_scale::LossScale;
 use super::optimizer::{GradientScale, optimizer};
 use super::prepare::{PreparedRun, check_precision};
 use super::schedule::scheduler;
+use super::shape_counter::ShapeCounter;
 use crate::error::{Error, Result};
 use crate::heads::Head;
 use crate::hub::Hub;
@@ -29,7 +30,8 @@ pub trait Trainer {
     /// epoch when one ends.
     fn step(&mut self) -> Result<TrainedBatch>;
 
-    /// Computes one step on all training sentences as one batch, without an update, and tags them.
+    /// Computes one step on all training sentences as one batch, without an update, and tags them. If batches are padded to
+    /// a ladder of sizes, the batch has two empty sentences more.
     fn inspect(&self) -> Result<Inspection>;
 
     /// The model as it is now.
@@ -37,6 +39,9 @@ pub trait Trainer {
 
     /// The sentences it was prepared with.
     fn corpus(&self) -> &Corpus;
+
+    /// The shapes of the batches of an epoch, made without a step. Epochs count from 1.
+    fn shapes(&self, epoch: usize) -> Result<ShapeCounter>;
 }
 
 /// A batch after its step.
@@ -48,6 +53,8 @@ pub struct TrainedBatch {
     pub words: usize,
     /// Their mean loss.
     pub loss: f64,
+    /// Whether no step before it had the same shapes, so that a GPU may have had to compile kernels.
+    pub is_new_shape: bool,
 }
 
 /// Intermediate results of one training step and one prediction.
@@ -78,7 +85,7 @@ pub fn trainer<H: Head>(
         &Hub::from_env(),
     )?;
     let settings = &run.recipe.train;
-    let loader = Loader::new(Arc::new(run.batcher(&run.corpus.train, settings.batch)));
+    let loader = Loader::new(Arc::new(run.training_batcher(settings.batch, device)));
     let steps = (1..=settings.epochs).map(|epoch| loader.batcher().batches(epoch));
     let (optimizer, scale) = optimizer(settings);
     let scheduler = scheduler(settings, steps.sum(), &run.encoder.transformer.order());
@@ -99,6 +106,7 @@ pub fn trainer<H: Head>(
         batch: 0,
         total: 0,
         loss_scale,
+        shapes: ShapeCounter::default(),
     }))
 }
 
@@ -116,6 +124,7 @@ struct Steps<H: Head> {
     /// Batches of the whole run that are done.
     total: usize,
     loss_scale: Option<LossScale>,
+    shapes: ShapeCounter,
 }
 
 impl<H: Head> Steps<H> {
@@ -143,6 +152,7 @@ impl<H: Head> Trainer for Steps<H> {
         let scale = self.loss_scale.map_or(1.0, |scale| scale.factor);
         batch.loss_scale = scale;
         let sentences = batch.sentences.len();
+        let is_new_shape = self.shapes.add(&batch);
         let words_of = |index: &usize| self.run.corpus.train[*index].len();
         let words = batch.sentences.iter().map(words_of).sum();
         self.device
@@ -173,13 +183,19 @@ impl<H: Head> Trainer for Steps<H> {
             sentences,
             words,
             loss,
+            is_new_shape,
         })
     }
 
     fn inspect(&self) -> Result<Inspection> {
         let sentences: &[Sentence] = &self.run.corpus.train;
         let model = self.learner.model();
-        let batcher = self.run.batcher(sentences, sentences.len());
+        let mut size = sentences.len();
+        if self.loader.batcher().ladder.is_some() {
+            size += 2;
+        }
+        let batcher = self.loader.batcher();
+        let batcher = self.run.batcher_like(batcher, sentences, size);
         let batch = Loader::new(Arc::new(batcher)).iter().next();
         let batch = batch.ok_or_else(|| Error::Training("no sentences to inspect".into()))?;
         let batch = batch.map_err(|problem| Error::Training(problem.to_string()))?;
@@ -191,7 +207,7 @@ impl<H: Head> Trainer for Steps<H> {
         let trained = host::reads();
         let found = model.valid().decode(&pieces);
         let predicted = host::reads();
-        let mut mentions = vec![Vec::new(); found.len()];
+        let mut mentions = vec![Vec::new(); order.len()];
         for (index, list) in order.into_iter().zip(found) {
             mentions[index] = list;
         }
@@ -210,6 +226,14 @@ impl<H: Head> Trainer for Steps<H> {
 
     fn corpus(&self) -> &Corpus {
         &self.run.corpus
+    }
+
+    fn shapes(&self, epoch: usize) -> Result<ShapeCounter> {
+        let mut shapes = ShapeCounter::default();
+        for batch in self.loader.epoch(epoch, 0) {
+            shapes.add(&batch.map_err(|problem| Error::Training(problem.to_string()))?);
+        }
+        Ok(shapes)
     }
 }
 

@@ -23,6 +23,7 @@ use super::device_pool::DevicePool;
 use super::optimizer::{GradientScale, all_finite};
 use super::progress::Reporter;
 use super::run::ProgressOutput;
+use super::shape_counter::ShapeCounter;
 use super::state::{DevScore, RunState, StopRule};
 use super::step::{self, Outcome, ValidationSums};
 use super::tune;
@@ -69,6 +70,8 @@ pub(super) struct TrainingLoop<'a, H: Head> {
     store: Arc<EventStoreClient>,
     pool: DevicePool<H>,
     reporter: Reporter,
+    /// The shapes of all steps so far.
+    shapes: ShapeCounter,
     stop_rule: StopRule,
     last_save: Instant,
     started: Instant,
@@ -118,6 +121,7 @@ impl<'a, H: Head> TrainingLoop<'a, H> {
             store: components.event_store,
             pool: DevicePool::new(&config.devices),
             reporter: Reporter::new(silent, seconds, config.batches.clone()),
+            shapes: ShapeCounter::default(),
             stop_rule: StopRule {
                 epochs,
                 patience: config.train.patience,
@@ -208,6 +212,9 @@ impl<'a, H: Head> TrainingLoop<'a, H> {
             let rate = self.learner.lr_current().base();
             self.state.end_epoch(dev, rate, self.stop_rule);
             self.reporter.epoch(&self.state);
+            if self.config.loader.batcher().ladder.is_some() {
+                tracing::info!("epochs up to {epoch}: {}", self.shapes);
+            }
         }
         // Stopped during validation, the epoch is saved with all its batches done: resuming validates again.
         self.save_unless_failed()
@@ -226,7 +233,10 @@ impl<'a, H: Head> TrainingLoop<'a, H> {
             let mut group: StepBatches<H> = Vec::with_capacity(wanted);
             for number in self.state.batch..self.state.batch + wanted {
                 match batches.next() {
-                    Some(Ok(batch)) => group.push((before + number, batch)),
+                    Some(Ok(batch)) => {
+                        self.shapes.add(&batch);
+                        group.push((before + number, batch));
+                    }
                     Some(Err(problem)) => return Err(Error::Training(problem.to_string())),
                     None => {
                         return Err(Error::Training(format!(

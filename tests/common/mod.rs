@@ -185,6 +185,42 @@ pub fn largest_gradients(inspection: &Inspection) -> Vec<(String, f32)> {
     .collect()
 }
 
+/// Fails unless two steps have the same loss, gradients and mentions up to rounding; prints how far apart they are.
+pub fn assert_same_step(what: &str, found: &Inspection, expected: &Inspection) {
+    let apart = (found.loss - expected.loss).abs() / expected.loss.abs().max(1e-6);
+    assert!(apart < 2e-5, "{what}: {} {}", found.loss, expected.loss);
+    // Differences are relative to the largest value of the gradient, or of all gradients where it is tiny.
+    let largest = largest_gradients(expected);
+    let all = largest.iter().fold(0f32, |all, (_, one)| all.max(*one));
+    let mut worst = 0f32;
+    for ((one, other), (parameter, own)) in found
+        .gradients
+        .iter()
+        .zip(&expected.gradients)
+        .zip(&largest)
+    {
+        assert_eq!(one.0, other.0, "{what}");
+        let (Some(one), Some(other)) = (&one.1, &other.1) else {
+            assert_eq!(one.1, other.1, "{what}: {parameter}");
+            continue;
+        };
+        let pairs = one.iter().zip(other);
+        let differences = pairs.map(|(a, b)| (a - b).abs());
+        // NaN has to stay NaN.
+        let larger = |a: f32, b: f32| if b > a || b.is_nan() { b } else { a };
+        let apart = differences.fold(0f32, larger);
+        let apart = apart / own.max(1e-3 * all);
+        assert!(apart < 5e-4, "{what}: {parameter} is {apart:.1e} apart");
+        worst = worst.max(apart);
+    }
+    println!("{what}: loss {apart:.1e}, gradients {worst:.1e}");
+    assert_eq!(
+        entities(&found.mentions),
+        entities(&expected.mentions),
+        "{what}"
+    );
+}
+
 /// A folder outside the repository: the one that the variable names, or the default. Prints that `test` is skipped and
 /// returns nothing when the folder is missing.
 pub fn external_folder(variable: &str, default: &str, test: &str) -> Option<PathBuf> {

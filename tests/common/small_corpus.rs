@@ -201,3 +201,36 @@ pub fn recipe(head: &str, sets: &[String], folder: &Path) -> Recipe {
     let file = super::write_sentences(folder.join("eight.jsonl"), &sentences());
     super::small_recipe(head, &file, sets)
 }
+
+/// Settings without dropout, because random numbers differ between devices.
+pub fn without_dropout(head: &str) -> Vec<String> {
+    let one = |table: &str, head: &str| -> Vec<String> {
+        let names: &[&str] = match head {
+            "bopn" => &["lstm_dropout", "biaffine_dropout", "convolution_dropout"],
+            _ => &["dropout"],
+        };
+        let names = names.iter();
+        names.map(|name| format!("{table}.{name}=0.0")).collect()
+    };
+    match head {
+        "bl_ner" => [one("head.seq", "seq_ner"), one("head.span", "span_ner")].concat(),
+        _ => match head.split_once('+') {
+            Some((seq, span)) => [one("head.seq", seq), one("head.span", span)].concat(),
+            None => one("head", head),
+        },
+    }
+}
+
+/// The settings of a variant without dropout.
+pub fn settings(head: &str, variant: &Variant) -> Vec<String> {
+    let mut sets = [variant.sets.clone(), without_dropout(head)].concat();
+    if variant
+        .sets
+        .iter()
+        .any(|set| set.starts_with("encoder.features"))
+    {
+        sets.push("encoder.features.dropout=0.0".into());
+        sets.push("encoder.features.lstm_dropout=0.0".into());
+    }
+    sets
+}

@@ -385,6 +385,7 @@ fn pieces(fixture: &Fixture) -> PieceBatch {
         ids,
         lengths,
         padding_id: 0,
+        least_width: 0,
     };
     let row_starts = rows.starts();
     let of_words = fixture.integers("in.context2token_masks");
@@ -399,6 +400,7 @@ fn pieces(fixture: &Fixture) -> PieceBatch {
         first_piece: first_piece.collect(),
         piece_count: counts.map(|count| count.max(1)).collect(),
         features: None,
+        shape: None,
         rows,
     }
 }

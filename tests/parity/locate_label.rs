@@ -566,6 +566,7 @@ fn samples(fixture: &Fixture) -> Gold {
             .map(sample)
             .collect(),
         padding: (0..batch).map(padding).collect(),
+        rows: None,
     }
 }
 

@@ -322,6 +322,7 @@ mod tests {
             ids: (0..16).map(|piece| piece % 7).collect(),
             lengths: vec![9, 4, 3],
             padding_id: 0,
+            least_width: 0,
         }
     }
 

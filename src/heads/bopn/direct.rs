@@ -9,6 +9,7 @@ use burn::nn::{Embedding, EmbeddingConfig, Linear, LinearConfig};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
 use super::network::{DISTANCES, distance};
+use crate::nn::fused;
 use crate::nn::rows::select_rows;
 use crate::nn::spans::{all_spans, max_pool};
 
@@ -103,7 +104,12 @@ impl DirectScores {
     fn by_maximum(&self, states: &EncoderStates, lengths: &[usize], labels: usize) -> Tensor<5> {
         let [batch, words, _] = states.words.dims();
         let outputs = self.distance.weight.dims()[1];
-        let spans = all_spans(lengths, LONGEST);
+        // Outside kernels, those of padding words too: shapes do not depend on the lengths then, and padding is not read.
+        let spans = if fused::runs_on(&states.words.device()) {
+            all_spans(lengths, LONGEST)
+        } else {
+            all_spans(&vec![words; batch], LONGEST)
+        };
         if spans.is_empty() {
             let shape = [batch, labels, outputs / labels, words, words];
             return Tensor::zeros(shape, &states.words.device());

@@ -50,6 +50,7 @@ use burn::tensor::{Device, Tensor};
 use super::{Detail, Diagnosis, Head, Imported, Losses, Overlaps};
 use crate::data::check::Reach;
 use crate::encoder::WordStates;
+use crate::encoder::shapes::BatchShape;
 use crate::error::Result;
 use crate::heads::released::{ReleasedModel, ReleasedSettings};
 use crate::nn::host::HostArray;
@@ -98,6 +99,15 @@ impl Head for Bopn {
 
     fn gold(config: &Config, labels: &Labels, sentences: &[&Sentence], _seed: u64) -> Gold {
         Gold::new(config, labels, sentences)
+    }
+
+    /// Not if convolutions read padding.
+    fn takes_padding(config: &Config) -> bool {
+        config.convolutions == 0 || config.mask_convolution
+    }
+
+    fn pad(_config: &Config, labels: &Labels, gold: Gold, shape: &BatchShape) -> Gold {
+        gold.pad(labels.len(), shape)
     }
 
     fn loss(&self, states: &WordStates, gold: &Gold) -> Losses {

@@ -1,6 +1,7 @@
 //! Offset labels, and the grid of them for gold entities.
 
 use super::config::{Config, Labelling, Mode};
+use crate::encoder::shapes::BatchShape;
 use crate::text::{Labels, Sentence};
 
 /// The label of a cell: its offset from the nearest entity.
@@ -171,6 +172,29 @@ impl Gold {
             classes,
         }
     }
+
+    /// Padded to a number of sentences and words.
+    pub fn pad(self, types: usize, shape: &BatchShape) -> Self {
+        let words = self.words.max(shape.words);
+        Self {
+            labels: pad_planes(&self.labels, self.words, words, shape.sentences * types),
+            classes: (self.classes.as_ref())
+                .map(|classes| pad_planes(classes, self.words, words, shape.sentences)),
+            words,
+        }
+    }
+}
+
+/// Planes of `words²` cells as at least `count` planes of `wider²` cells, 0 where they are new.
+fn pad_planes(cells: &[i32], words: usize, wider: usize, count: usize) -> Vec<i32> {
+    let count = count.max(cells.len() / (words * words));
+    let mut padded = vec![0; count * wider * wider];
+    for (index, row) in cells.chunks(words).enumerate() {
+        let (plane, start) = (index / words, index % words);
+        let at = (plane * wider + start) * wider;
+        padded[at..at + row.len()].copy_from_slice(row);
+    }
+    padded
 }
 
 /// The class of each cell of [batch, words, words]: the first type of which it is a centre, or none.

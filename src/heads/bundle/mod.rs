@@ -19,6 +19,7 @@ use super::{Detail, Diagnosis, Evidence, Head, Losses, Overlaps, Suggestion};
 use crate::data::check::Reach;
 use crate::data::stats::Stats;
 use crate::encoder::WordStates;
+use crate::encoder::shapes::BatchShape;
 use crate::error::{Error, Result};
 use crate::text::{Labels, Mention, Sentence};
 
@@ -230,6 +231,26 @@ impl<A: Head, B: Head> Head for Bundle<A, B> {
             A::gold(&config.seq, labels, sentences, seed),
             B::gold(&config.span, labels, sentences, seed),
         )
+    }
+
+    fn takes_padding(config: &Self::Config) -> bool {
+        A::takes_padding(&config.seq) && B::takes_padding(&config.span)
+    }
+
+    fn pad(
+        config: &Self::Config,
+        labels: &Labels,
+        (seq, span): Self::Gold,
+        shape: &BatchShape,
+    ) -> Self::Gold {
+        (
+            A::pad(&config.seq, labels, seq, shape),
+            B::pad(&config.span, labels, span, shape),
+        )
+    }
+
+    fn sizes((seq, span): &Self::Gold) -> Vec<usize> {
+        [A::sizes(seq), B::sizes(span)].concat()
     }
 
     fn longest_sentence(config: &Self::Config) -> usize {

@@ -15,7 +15,16 @@ use crate::heads::Losses;
 /// The loss of a batch.
 pub fn loss(head: &DiffusionNer, states: &WordStates, gold: &Gold) -> Losses {
     let encoded = head.encode(states);
-    let spans: Vec<&[Pair]> = gold.0.iter().map(|target| &target.spans[..]).collect();
+    // Sentences that are padding have the spans of the first one, which then do not count.
+    let first = gold.0.first().map_or(&[][..], |target| &target.spans);
+    let spans = gold.0.iter().map(|target| {
+        if target.is_padding() {
+            first
+        } else {
+            &target.spans
+        }
+    });
+    let spans: Vec<&[Pair]> = spans.collect();
     let timesteps: Vec<usize> = gold.0.iter().map(|target| target.timestep).collect();
     let denoised = head.denoise(&encoded, &spans, &timesteps);
     let matches = match head.config.matching {
@@ -43,6 +52,7 @@ pub fn loss_of_matches(
     matches: &[Match],
 ) -> Losses {
     let [batch, spans, words] = denoised.left.dims();
+    let sentences = gold.sentences();
     let matched = matches.iter().map(Vec::len).sum::<usize>();
     let mut classes = vec![0i32; batch * spans];
     let mut is_matched = vec![0f32; batch * spans];
@@ -65,12 +75,15 @@ pub fn loss_of_matches(
     let mask = tensor(is_matched, 1);
     let boundaries = binary(denoised.left.clone(), tensor(left, words), mask.clone())
         + binary(denoised.right.clone(), tensor(right, words), mask);
-    let types = types(config, denoised, &classes, matched);
+    let types = types(config, denoised, &classes, [sentences * spans, matched]);
     let (boundaries, types) = match config.reduction {
-        Reduction::Sum => (boundaries / batch as f32, types / batch as f32),
+        Reduction::Sum => (
+            boundaries / sentences.max(1) as f32,
+            types / sentences.max(1) as f32,
+        ),
         Reduction::Mean => (
             boundaries / matched.max(1) as f32,
-            types / (batch * spans) as f32,
+            types / (sentences * spans).max(1) as f32,
         ),
     };
     Losses {
@@ -87,21 +100,29 @@ fn binary(scores: Tensor<3>, gold: Tensor<3>, mask: Tensor<3>) -> Tensor<1> {
     (softplus * mask - scores * gold).sum()
 }
 
-/// Cross-entropy of the classes, weighted and summed over all spans.
-fn types(config: &Config, denoised: &Denoised, classes: &[i32], matched: usize) -> Tensor<1> {
+/// Cross-entropy of the classes, weighted and summed over the spans without padding. `all` and `matched` are the numbers of
+/// all spans and of those with an entity.
+fn types(
+    config: &Config,
+    denoised: &Denoised,
+    classes: &[i32],
+    [all, matched]: [usize; 2],
+) -> Tensor<1> {
     let scores = denoised.types.clone();
     let [batch, spans, count] = scores.dims();
     let device = scores.device();
-    let none = classes.len() - matched;
+    let none = all - matched;
     let none_weight = if config.balance_none {
         matched as f32 / none.max(1) as f32
     } else {
         config.none_weight as f32
     };
-    let weights: Vec<f32> = classes
+    let mut weights: Vec<f32> = classes
         .iter()
         .map(|class| if *class == 0 { none_weight } else { 1.0 })
         .collect();
+    // Padding comes last.
+    weights[all..].fill(0.0);
     let weights = Tensor::<1>::from_floats(weights.as_slice(), &device);
     let classes = Tensor::<1, Int>::from_ints(classes, &device);
     let likelihood = log_softmax(scores.reshape([batch * spans, count]), 1)

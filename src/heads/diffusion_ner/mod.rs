@@ -62,6 +62,7 @@ use super::{Detail, Diagnosis, Head, Imported, Losses, Overlaps, Suggestion};
 use crate::data::check::Reach;
 use crate::data::stats::Stats;
 use crate::encoder::WordStates;
+use crate::encoder::shapes::BatchShape;
 use crate::error::{Error, Result};
 use crate::heads::released::{ReleasedModel, ReleasedSettings};
 use crate::nn::host::HostArray;
@@ -120,6 +121,14 @@ impl Head for DiffusionNer {
 
     fn gold(config: &Config, labels: &Labels, sentences: &[&Sentence], seed: u64) -> Gold {
         Gold::new(config, labels, sentences, seed)
+    }
+
+    fn takes_padding(_config: &Config) -> bool {
+        true
+    }
+
+    fn pad(_config: &Config, _labels: &Labels, gold: Gold, shape: &BatchShape) -> Gold {
+        gold.pad(shape.sentences)
     }
 
     fn loss(&self, states: &WordStates, gold: &Gold) -> Losses {

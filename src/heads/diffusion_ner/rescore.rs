@@ -16,8 +16,10 @@ use super::config::Reduction;
 use super::decode::SpanCandidate;
 use super::target::Gold;
 use crate::encoder::WordStates;
+use crate::encoder::shapes::next_size;
+use crate::nn::fused;
 use crate::nn::host::{argmax, floats};
-use crate::nn::loss::cross_entropy;
+use crate::nn::loss::{cross_entropy, padded_cross_entropy};
 use crate::nn::rows::select_rows;
 use crate::nn::spans::{BatchSpan, max_pool};
 
@@ -76,10 +78,23 @@ impl Rescorer {
         if spans.is_empty() {
             return states.words.clone().sum() * 0.0;
         }
-        let mean = cross_entropy(self.scores(states, &spans), &classes);
+        let mean = if fused::runs_on(&states.words.device()) {
+            cross_entropy(self.scores(states, &spans), &classes)
+        } else {
+            // Padded, so that shapes do not depend on the spans.
+            let [batch, words, _] = states.words.dims();
+            let usual = gold.0.first().map_or(0, |target| target.spans.len());
+            let padding = BatchSpan {
+                sentence: 0,
+                start: 0,
+                end: words,
+            };
+            spans.resize(next_size(spans.len(), batch * usual, 2), padding);
+            padded_cross_entropy(self.scores(states, &spans), &classes)
+        };
         match reduction {
             Reduction::Mean => mean,
-            Reduction::Sum => mean * (classes.len() as f32 / gold.0.len() as f32),
+            Reduction::Sum => mean * (classes.len() as f32 / gold.sentences().max(1) as f32),
         }
     }
 

@@ -20,10 +20,17 @@ pub struct GoldEntity {
 pub struct SentenceTarget {
     /// The timestep, which sets the amount of noise.
     pub timestep: usize,
-    /// Boundaries of the noisy spans as fractions of the sentence.
+    /// Boundaries of the noisy spans as fractions of the sentence; none in a sentence that pads the batch to a shape.
     pub spans: Vec<Pair>,
     /// The entities that predictions are matched with; with `repeat_gold` as many as there are spans, or none.
     pub entities: Vec<GoldEntity>,
+}
+
+impl SentenceTarget {
+    /// Whether the sentence pads the batch to a shape.
+    pub fn is_padding(&self) -> bool {
+        self.spans.is_empty()
+    }
 }
 
 /// The targets of a batch, one per sentence.
@@ -50,6 +57,23 @@ impl Gold {
             }
         };
         Self(sentences.iter().map(target).collect())
+    }
+
+    /// Padded with sentences that do not count.
+    pub fn pad(mut self, sentences: usize) -> Self {
+        let padding = SentenceTarget {
+            timestep: 0,
+            spans: Vec::new(),
+            entities: Vec::new(),
+        };
+        self.0.resize(sentences.max(self.0.len()), padding);
+        self
+    }
+
+    /// Number of sentences without padding.
+    pub fn sentences(&self) -> usize {
+        let real = self.0.iter().filter(|target| !target.is_padding());
+        real.count()
     }
 }
 

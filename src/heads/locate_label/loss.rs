@@ -48,7 +48,7 @@ pub fn loss(head: &LocateLabel, states: &WordStates, gold: &Gold) -> Losses {
 }
 
 /// The examples of a batch. If padding counts, they are followed by an empty row for each sentence that has fewer examples
-/// than the sentence with most.
+/// than the sentence with most. In a batch that is padded to a shape, rows that do not count follow.
 struct ExampleRows<'a> {
     examples: &'a [Example],
     spans: Vec<BatchSpan>,
@@ -72,6 +72,15 @@ impl<'a> ExampleRows<'a> {
                 });
                 rows.counts.push(count as f32);
             }
+        }
+        if let Some(size) = gold.rows {
+            let padding = BatchSpan {
+                sentence: 0,
+                start: 0,
+                end: 0,
+            };
+            rows.spans.resize(size.max(rows.spans.len()), padding);
+            rows.counts.resize(rows.spans.len(), 0.0);
         }
         rows
     }

@@ -54,6 +54,7 @@ use super::{Head, Imported, Losses, Overlaps, Suggestion};
 use crate::data::check::Reach;
 use crate::data::stats::Stats;
 use crate::encoder::WordStates;
+use crate::encoder::shapes::BatchShape;
 use crate::error::Result;
 use crate::heads::released::{ReleasedModel, ReleasedSettings};
 use crate::nn::host::HostArray;
@@ -94,6 +95,18 @@ impl Head for LocateLabel {
 
     fn gold(config: &Config, labels: &Labels, sentences: &[&Sentence], seed: u64) -> Gold {
         Gold::new(config, labels, sentences, seed)
+    }
+
+    fn takes_padding(_config: &Config) -> bool {
+        true
+    }
+
+    fn pad(_config: &Config, _labels: &Labels, gold: Gold, shape: &BatchShape) -> Gold {
+        gold.pad(shape)
+    }
+
+    fn sizes(gold: &Gold) -> Vec<usize> {
+        vec![gold.rows.unwrap_or(gold.examples.len())]
     }
 
     fn loss(&self, states: &WordStates, gold: &Gold) -> Losses {

@@ -89,11 +89,10 @@ impl SpanContext {
     /// Prepares a batch. Moved spans may have any length, so the table of maxima goes up to the longest sentence.
     pub fn new(states: &WordStates) -> Self {
         let [batch, words, width] = states.words.dims();
-        let longest = states.lengths.iter().copied().max().unwrap_or(1);
         Self {
             rows: states.words.clone().reshape([batch * words, width]),
             sentence: states.sentence.clone(),
-            maxima: SpanMaxima::new(states.words.clone(), longest),
+            maxima: SpanMaxima::new(states.words.clone(), words),
             words,
             lengths: states.lengths.clone(),
         }

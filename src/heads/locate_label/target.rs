@@ -6,8 +6,13 @@ use rand_chacha::ChaCha8Rng;
 
 use super::config::Config;
 use super::seeds::{iou, training_seeds};
+use crate::encoder::shapes::{BatchShape, next_size};
 use crate::nn::spans::BatchSpan;
 use crate::text::{Labels, Sentence, Span};
+
+/// Sentences of a padded batch have room for so many examples per word, more than those of any batch of GENIA; for more,
+/// there are more rows.
+const EXAMPLES_PER_WORD: usize = 4;
 
 /// The entity that an example is paired with, and its class; class 0 is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +44,8 @@ pub struct Gold {
     /// For each sentence, how many fewer examples it has than the sentence with most; the authors' code adds up as many
     /// empty rows.
     pub padding: Vec<usize>,
+    /// If the batch is padded to a shape, the number of rows that the examples and all padding are made up to.
+    pub rows: Option<usize>,
 }
 
 impl Gold {
@@ -60,7 +67,16 @@ impl Gold {
         Self {
             examples: all,
             padding: counts.into_iter().map(|count| most - count).collect(),
+            rows: None,
         }
+    }
+
+    /// Padded to one of a few numbers of rows.
+    pub fn pad(mut self, shape: &BatchShape) -> Self {
+        let most = self.examples.len() + self.padding.len();
+        let usual = shape.sentences * (shape.words * EXAMPLES_PER_WORD + 2);
+        self.rows = Some(next_size(most, usual, 2));
+        self
     }
 }
 

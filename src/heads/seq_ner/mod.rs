@@ -40,6 +40,7 @@ use super::token_classifier::TokenClassifier;
 use super::{Head, Losses};
 use crate::data::check::Reach;
 use crate::encoder::WordStates;
+use crate::encoder::shapes::BatchShape;
 use crate::error::Result;
 use crate::text::{Labels, Mention, Sentence};
 
@@ -74,6 +75,22 @@ impl Head for SeqNer {
 
     fn gold(config: &Config, labels: &Labels, sentences: &[&Sentence], _seed: u64) -> Gold {
         Gold::new(config.tags, labels, sentences)
+    }
+
+    fn takes_padding(_config: &Config) -> bool {
+        true
+    }
+
+    fn pad(_config: &Config, _labels: &Labels, gold: Gold, shape: &BatchShape) -> Gold {
+        gold.pad(shape.sentences)
+    }
+
+    /// Without padding, the loss selects the words; a CRF also selects transitions between them.
+    fn sizes(gold: &Gold) -> Vec<usize> {
+        match gold.padded_from {
+            Some(_) => Vec::new(),
+            None => vec![gold.tags.iter().map(Vec::len).sum()],
+        }
     }
 
     fn loss(&self, states: &WordStates, gold: &Gold) -> Losses {

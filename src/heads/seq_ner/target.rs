@@ -8,6 +8,8 @@ use crate::text::{Entity, Labels, Sentence, outermost};
 pub struct Gold {
     /// The tag index of each word of each sentence.
     pub tags: Vec<Vec<i32>>,
+    /// If the batch is padded to a shape, the number of sentences without padding.
+    pub padded_from: Option<usize>,
 }
 
 impl Gold {
@@ -17,7 +19,17 @@ impl Gold {
             .iter()
             .map(|sentence| tags(&outermost(&sentence.entities), sentence.len(), set, labels))
             .collect();
-        Self { tags }
+        Self {
+            tags,
+            padded_from: None,
+        }
+    }
+
+    /// Padded with sentences without words.
+    pub fn pad(mut self, sentences: usize) -> Self {
+        self.padded_from = Some(self.tags.len());
+        self.tags.resize(sentences.max(self.tags.len()), Vec::new());
+        self
     }
 }
 

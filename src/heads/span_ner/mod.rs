@@ -31,7 +31,9 @@ use super::{Head, Losses, Overlaps, Suggestion};
 use crate::data::check::Reach;
 use crate::data::stats::Stats;
 use crate::encoder::WordStates;
-use crate::nn::loss::cross_entropy;
+use crate::encoder::shapes::BatchShape;
+use crate::nn::loss::{cross_entropy, padded_cross_entropy};
+use crate::nn::spans::BatchSpan;
 use crate::text::{Labels, Mention, Sentence};
 
 impl Head for SpanNer {
@@ -72,9 +74,27 @@ impl Head for SpanNer {
         Gold::new(config, labels, sentences, seed)
     }
 
+    fn takes_padding(_config: &Config) -> bool {
+        true
+    }
+
+    fn pad(config: &Config, _labels: &Labels, gold: Gold, shape: &BatchShape) -> Gold {
+        gold.pad(config, shape)
+    }
+
+    fn sizes(gold: &Gold) -> Vec<usize> {
+        let longest = gold.spans.iter().map(BatchSpan::words).max();
+        vec![gold.spans.len(), longest.unwrap_or(0)]
+    }
+
     fn loss(&self, states: &WordStates, gold: &Gold) -> Losses {
         let scores = self.scores(states, &gold.spans);
-        Losses::single("spans", cross_entropy(scores, &gold.classes))
+        let loss = if gold.spans.len() > gold.classes.len() {
+            padded_cross_entropy(scores, &gold.classes)
+        } else {
+            cross_entropy(scores, &gold.classes)
+        };
+        Losses::single("spans", loss)
     }
 
     fn candidates(&self, states: &WordStates) -> Vec<Vec<SpanScore>> {

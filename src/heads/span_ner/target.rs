@@ -7,15 +7,20 @@ use rand::seq::index::sample;
 use rand_chacha::ChaCha8Rng;
 
 use super::config::Config;
+use crate::encoder::shapes::{BatchShape, next_size};
 use crate::nn::spans::{BatchSpan, all_spans};
 use crate::text::{Labels, Sentence};
+
+/// Sentences of a padded batch have room for one entity in so many words; for more, there are more spans.
+const WORDS_PER_ENTITY: usize = 4;
 
 /// The spans a batch is trained on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gold {
     /// The spans.
     pub spans: Vec<BatchSpan>,
-    /// The class of each span: 0 is none, 1 + k is type k.
+    /// The class of each span: 0 is none, 1 + k is type k. If the batch is padded to a shape, those of the spans at the end,
+    /// which are padding, are missing.
     pub classes: Vec<i32>,
 }
 
@@ -42,6 +47,23 @@ impl Gold {
             }
         }
         gold
+    }
+
+    /// Padded with spans that have no class, to a number that depends on the shape alone unless there are very many
+    /// entities.
+    pub fn pad(mut self, config: &Config, shape: &BatchShape) -> Self {
+        let longest = config.longest.min(shape.words);
+        let all = longest * shape.words - longest * (longest - 1) / 2;
+        let most = all.min(config.negatives + shape.words.div_ceil(WORDS_PER_ENTITY));
+        let size = next_size(self.spans.len(), shape.sentences * most + 1, 2);
+        // As long as any, so that the table of maxima does not depend on the spans.
+        let padding = BatchSpan {
+            sentence: 0,
+            start: 0,
+            end: longest,
+        };
+        self.spans.resize(size, padding);
+        self
     }
 
     fn push(&mut self, sentence: usize, (start, end): (usize, usize), class: i32) {
