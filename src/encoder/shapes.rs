@@ -236,8 +236,8 @@ fn best_rungs(counts: &[usize], most: usize) -> Vec<usize> {
         let mut next = vec![f64::INFINITY; groups.len() + 1];
         let mut starts = vec![0; groups.len() + 1];
         for end in 1..=groups.len() {
-            for start in 0..end {
-                let total = best[start] + cost(start, end - 1);
+            for (start, before) in best[..end].iter().enumerate() {
+                let total = before + cost(start, end - 1);
                 if total < next[end] {
                     (next[end], starts[end]) = (total, start);
                 }
@@ -259,11 +259,11 @@ fn best_rungs(counts: &[usize], most: usize) -> Vec<usize> {
 }
 
 /// The next size of a ladder for numbers of rows that add up over a batch, such as spans: `base`, rounded up, or that times
-/// a power of `growth`. Always larger than `count`, so that there is at least one row of padding.
-pub fn next_size(count: usize, base: usize, growth: usize) -> usize {
+/// a power of two. Always larger than `count`, so that there is at least one row of padding.
+pub fn next_size(count: usize, base: usize) -> usize {
     let mut size = base.max(1).next_multiple_of(SIZE_MULTIPLE);
     while size <= count {
-        size *= growth.max(2);
+        size *= 2;
     }
     size
 }
@@ -373,15 +373,8 @@ mod tests {
 
     #[test]
     fn sizes_are_above_the_count() {
-        for (count, base, growth, expected) in [
-            (0, 0, 2, 32),
-            (31, 20, 2, 32),
-            (32, 20, 2, 64),
-            (100, 33, 2, 128),
-            (64, 33, 4, 256),
-            (64, 33, 0, 128),
-        ] {
-            assert_eq!(next_size(count, base, growth), expected);
+        for (count, base, expected) in [(0, 0, 32), (31, 20, 32), (32, 20, 64), (100, 33, 128)] {
+            assert_eq!(next_size(count, base), expected);
         }
     }
 }

@@ -107,7 +107,7 @@ impl FeatureBatch {
             padded.extend_from_slice(spelling);
             padded.resize(padded.len() + wider - longest, 0);
         }
-        let more = next_size(distinct, LEAST_DISTINCT, 2);
+        let more = next_size(distinct, LEAST_DISTINCT);
         padded.resize(more * wider, 0);
         self.characters = padded;
         self.character_counts.resize(more, 1);

@@ -89,7 +89,7 @@ impl Rescorer {
                 start: 0,
                 end: words,
             };
-            spans.resize(next_size(spans.len(), batch * usual, 2), padding);
+            spans.resize(next_size(spans.len(), batch * usual), padding);
             padded_cross_entropy(self.scores(states, &spans), &classes)
         };
         match reduction {

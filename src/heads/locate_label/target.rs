@@ -75,7 +75,7 @@ impl Gold {
     pub fn pad(mut self, shape: &BatchShape) -> Self {
         let most = self.examples.len() + self.padding.len();
         let usual = shape.sentences * (shape.words * EXAMPLES_PER_WORD + 2);
-        self.rows = Some(next_size(most, usual, 2));
+        self.rows = Some(next_size(most, usual));
         self
     }
 }

@@ -55,7 +55,7 @@ impl Gold {
         let longest = config.longest.min(shape.words);
         let all = longest * shape.words - longest * (longest - 1) / 2;
         let most = all.min(config.negatives + shape.words.div_ceil(WORDS_PER_ENTITY));
-        let size = next_size(self.spans.len(), shape.sentences * most + 1, 2);
+        let size = next_size(self.spans.len(), shape.sentences * most + 1);
         // As long as any, so that the table of maxima does not depend on the spans.
         let padding = BatchSpan {
             sentence: 0,
