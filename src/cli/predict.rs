@@ -90,6 +90,9 @@ impl Predict {
         settings.whole = self.is_whole();
         let inputs = self.inputs(settings)?;
         let bar = self.progress_bar();
+        if self.is_stdin() && std::io::stdin().is_terminal() {
+            eprintln!("reading texts from the terminal, one per line; Ctrl-D ends the input");
+        }
         let mut output = self.output.open(&model, self.threshold)?;
         let mut queue = TagQueue::new(|sentences: &[Sentence]| tagger.tag(sentences), settings);
         let mut done = |tagged: Tagged<Mark>| output.add(tagged);

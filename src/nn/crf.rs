@@ -51,9 +51,7 @@ impl Crf {
         gold: &[Vec<i32>],
     ) -> Tensor<1> {
         let partition = self.log_partition(emissions.clone(), lengths);
-        // 1 for sentences with words, 0 for empty ones.
-        let is_present = mask::float_mask(lengths, 1, &self.start.device()).squeeze_dim(1);
-        (self.score(emissions, lengths, gold) - partition) * is_present
+        self.of_present(self.score(emissions, lengths, gold) - partition, lengths)
     }
 
     /// The same with operations whose shapes do not depend on the lengths.
@@ -64,8 +62,15 @@ impl Crf {
         gold: &[Vec<i32>],
     ) -> Tensor<1> {
         let partition = self.log_partition(emissions.clone(), lengths);
-        let is_present = mask::float_mask(lengths, 1, &self.start.device()).squeeze_dim(1);
-        (self.padded_score(emissions, lengths, gold) - partition) * is_present
+        self.of_present(
+            self.padded_score(emissions, lengths, gold) - partition,
+            lengths,
+        )
+    }
+
+    /// The values of sentences with words, and 0 for empty ones.
+    fn of_present(&self, values: Tensor<1>, lengths: &[usize]) -> Tensor<1> {
+        values * mask::float_mask(lengths, 1, &self.start.device()).squeeze_dim(1)
     }
 
     /// The score of each gold sequence, from scores of all words times 0 on padding: `[batch]`.
